@@ -167,7 +167,7 @@ def compress(
         measures = {"energy counter": ", ".join(counter.name for counter in counters.values()) or "none"}
         if changed := forget_other_engines(folder.checkpoint, engine_versions(request.engines) | measures):
             voice.tell(changed)
-        run = _described(request, config, judge, folder, counters)
+        run = _described(request, config, judge, folder, seen, counters)
         _judge_original(request, judge, voice)
         standard = _standard(request, config, judge, folder.checkpoint)
         kept = folder.path / TRAINED
@@ -178,7 +178,7 @@ def compress(
             _tell_of_training(request.splits, voice)
         recovers = bool(config.recover) or has_recovered(folder.checkpoint)
         builder.allowed = demands.allowed(run.program, start.program, recovers)
-        begun = _begun(demands, builder, kept, run.engines)
+        begun = _begun(demands, builder, kept, run)
         for sentence in demands.told(builder.allowed):
             voice.tell(sentence)
         checker = _checker(run, start.trail, judge.pace)
@@ -266,9 +266,14 @@ def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkp
 
 
 def _described(
-    request: Request, config: Config, judge: Judge, folder: RunFolder, counters: Mapping[str, Counter]
+    request: Request,
+    config: Config,
+    judge: Judge,
+    folder: RunFolder,
+    seen: str,
+    counters: Mapping[str, Counter],
 ) -> RunDescription:
-    """The run that is asked for."""
+    """The run that is asked for. seen: the fingerprint of its data."""
     sizes = sizes_of(specs_of(request.program.inputs), judge.example)
     folder.checkpoint.note(SIZES, sizes)
     return RunDescription(
@@ -296,6 +301,7 @@ def _described(
         time_budget=config.time_budget,
         seed=config.seed,
         folder=folder.work,
+        fingerprint=seen,
         counters=counters,
     )
 
@@ -326,14 +332,15 @@ def _delivered(building: Building, schedule: Schedule, plans: Sequence[Plan]) ->
     return building.deliver(plans[: int(schedule.left / attempt)] if attempt else plans)
 
 
-def _begun(demands: SearchDemands, builder: Builder, kept: Path, engines: Sequence[str]) -> tuple[Plan, ...]:
+def _begun(demands: SearchDemands, builder: Builder, kept: Path, run: RunDescription) -> tuple[Plan, ...]:
     """The plan that the search starts from, if there is one; UsageError if it does not fit the run."""
     if demands.text is None:
         return ()
+    demands.require_data(run.fingerprint)
     for source, place in demands.trained(kept):
         if source.is_file():
             write_bytes(place, gate.read_bytes(source, gate.KEPT))
-    return (demand_fitting(demands.text, builder, engines),)
+    return (demand_fitting(demands.text, builder, run.engines),)
 
 
 def _space(

@@ -41,11 +41,12 @@ def preview(
     if config.recover:
         demand_torch("--recover")
     request = read_request(config, data)
+    seen = fingerprint(request.splits, request.dataset.small_labels)
     if output is not None:
-        seen = fingerprint(request.splits, request.dataset.small_labels)
         demand_usable(at_home(output), run_identity(config, request.identity, seen), resume)
     simplified = simplify(request.program).program
     demands = SearchDemands.of(config.keep, config.only, config.plan)
+    demands.require_data(seen)
     allowed = demands.allowed(request.program, simplified, bool(config.recover))
     notes: list[str] = []
     task = judged_by(request, config, notes.append)

@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="the torch extra is not installed")
 from tensmith import Front, compress
 from tensmith.compression import Interrupted
 from tensmith.deploy.schedule import Schedule
-from tensmith.errors import VerificationError
+from tensmith.errors import UsageError, VerificationError
 from tensmith.recovery.training import Training
 from tensmith.rewrite.rule import Step
 from tensmith.search import recovering
@@ -32,7 +32,7 @@ COARSE = Plan((Step("int8", params={"default_bits": 2}, kind="lossy"),))
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One plan to train, for as many steps on every machine."""
-    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (5.0, 0.0))
+    monkeypatch.setattr(Training, "seconds_a_step", lambda self, *_: (5.0, 0.0))
     monkeypatch.setattr(recovering, "FARTHEST", 100.0)
     monkeypatch.setattr(Space, "challenges", lambda self, plan: iter((COARSE,)))
     monkeypatch.setattr(Schedule, "judged_by", lambda self, points: math.inf)
@@ -104,6 +104,12 @@ def test_a_stopped_run_goes_on_to_a_point_that_verifies(
     assert found["model.onnx is what the trail leads to"] == "holds"
     assert found["training finds these weights"] == "not checked"
     assert "does not hold" not in found.values()
+    begun = {"plan": point.folder / "plan.yaml", "recover": 0}
+    with pytest.raises(
+        UsageError, match=r"plan.yaml:\d+: its weights were trained in a run of other samples"
+    ):
+        run(tmp_path / "other", seed=1, **begun)
+    assert trained_point(run(tmp_path / "other", **begun)).trail == point.trail
     (weights,) = point.folder.glob("trained-*.npz")
     kept = weights.read_bytes()
     weights.unlink()

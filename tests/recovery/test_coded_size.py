@@ -115,7 +115,7 @@ def test_a_price_rises_where_there_are_too_many_bits_and_falls_where_there_are_f
 def few_bits(monkeypatch: pytest.MonkeyPatch) -> Program:
     """Digits of some bits a weight, that train in as many steps on every machine."""
     torch.set_num_threads(1)
-    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (10.0, 0.0))
+    monkeypatch.setattr(Training, "seconds_a_step", lambda self, *_: (10.0, 0.0))
     original = digit_lessons.original_digits()
     worth = {layer.site: 1.0 for layer in weighted_layers(original)}
     params = {"default_bits": 8, "rounding": "coded", "price": 20.0, "stored": "codes", "worth": worth}

@@ -15,7 +15,7 @@ import torch
 
 from lossy_samples import TOKENS, WIDTH, WORDS, Interpreted, Net, OnTokens, chain, inputs_of, language_model
 from tensmith.formula.arith import Array
-from tensmith.ir import Program, TensorType
+from tensmith.ir import Program, TensorType, make_node
 from tensmith.recovery.learning import (
     LearningBias,
     LearningCodebook,
@@ -162,6 +162,17 @@ def test_zeros_that_were_there_before_do_not_grow() -> None:
     assert isinstance(found, LearningFloats) and found.mask is not None and found.dense is None
 
 
+def test_biases_learn_one_by_one_and_may_change_their_sign() -> None:
+    node = make_node("add", ("x", "b"), ("y",))
+    added = Program(
+        "added", {"x": TensorType("f32", (1, 16))}, ("y",), (node,), {"b": np.zeros(16, np.float32)}
+    )
+    learning = learning_constants(added, False)["b"]
+    with torch.no_grad():
+        next(iter(learning.parameters.values())).tensor.copy_(torch.arange(16) - 8.0)
+    assert learning.written()["b"].tolist() == [*range(-8, 8)]
+
+
 def test_floats_of_no_grid_are_floats() -> None:
     network, _ = moved(chain())
     assert {type(each) for each in network.learning.values()} == {LearningFloats}
@@ -227,7 +238,15 @@ def replay_as_written(before: Program, folder: Path) -> None:
     network, after = moved(before)
     arrays = network.written()
     write_arrays(trained_path(folder, digest_of(arrays)), arrays)
-    told = {"original": "0" * 64, "samples": 8, "seed": 0, "steps": 3, "batch": 4, "rate": 0.01}
+    told = {
+        "original": "0" * 64,
+        "data": "0" * 64,
+        "samples": 8,
+        "seed": 0,
+        "steps": 3,
+        "batch": 4,
+        "rate": 0.01,
+    }
     step = Step("recover", params={"weights": digest_of(arrays), **told}, kind="lossy")
     found = apply_lossy(before, step, Kept(folder=folder))
     assert {name: array.dtype for name, array in found.constants.items()} == {

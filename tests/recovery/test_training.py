@@ -60,7 +60,7 @@ def steps(monkeypatch: pytest.MonkeyPatch) -> None:
     One thread: several wait for each other where others work, too.
     """
     torch.set_num_threads(1)
-    monkeypatch.setattr(Training, "seconds_a_step", lambda self: (10.0, 0.0))
+    monkeypatch.setattr(Training, "seconds_a_step", lambda self, *_: (10.0, 0.0))
     monkeypatch.setattr(training, "_LONG", 2)
     monkeypatch.setattr(training, "_DEAD", 0.0)
 
@@ -139,7 +139,7 @@ def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
 ) -> None:
     monkeypatch.undo()
     monkeypatch.setattr(training, "_multiplies_bfloat16", lambda device: True)
-    monkeypatch.setattr(Training, "_times", lambda self: [(seconds if self._bfloat16 else 1.0, 0.25, 1)])
+    monkeypatch.setattr(Training, "_times", lambda self, _: (seconds if self._bfloat16 else 1.0, 0.25, 1))
     monkeypatch.setattr(Training, "_gradients", lambda self, number: loss if self._bfloat16 else 2.0)
     course = lessons(original, pruned, tmp_path / "state.npz")
     for _ in range(2):  # the second course of a plan finds the same

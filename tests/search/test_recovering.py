@@ -19,7 +19,7 @@ from command_line import tiny_model
 from tensmith.compression import _tell_of_training, _Voice
 from tensmith.config import Config
 from tensmith.data import as_dataset, split
-from tensmith.errors import MissingExtra, ProgramError
+from tensmith.errors import MissingExtra, ProgramError, TensmithError
 from tensmith.recovery import demand_torch
 from tensmith.report.metric import exact
 from tensmith.rewrite.rule import Step
@@ -31,6 +31,16 @@ from tensmith.search.recovering import Recovering, expected_after, promise, prom
 
 OBJECTIVE = Objective(max_drop=0.5)
 WEIGHTS = "0123456789abcdef" * 4
+
+
+class Facts(dict[str, Any]):
+    """What a checkpoint keeps beside candidates."""
+
+    def fact(self, name: str) -> Any:
+        return self.get(name)
+
+    def note(self, name: str, value: Any) -> None:
+        self[name] = value
 
 
 def candidate(bits: int, drop: float, size: float, ms: float, status: Status = "rejected") -> Candidate:
@@ -110,7 +120,7 @@ def test_what_takes_longer_than_planned_is_made_up_for(
     left = [candidate(bits, 2.0, 100 * bits, 5) for bits in (2, 3, 4, 5)]
     clock, given = [0.0], list[float]()
     trials: Any = SimpleNamespace(tried=left, race=SimpleNamespace(run=SimpleNamespace(
-        objective=OBJECTIVE, model=tmp_path / "model.onnx")))  # fmt: skip
+        objective=OBJECTIVE, model=tmp_path / "model.onnx")), checkpoint=Facts())  # fmt: skip
     recovering = Recovering(trials, tmp_path, print)
 
     def trained(_: Recovering, lessons: object, plan: Plan, turn: int, seconds: float) -> Candidate:
@@ -126,6 +136,48 @@ def test_what_takes_longer_than_planned_is_made_up_for(
     monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
     assert not recovering.recover(None, 5000.0)  # type: ignore[arg-type]
     assert len(given) == 7 and clock[0] < 1.05 * 5000
+
+
+def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The courses of before count, and their time is not lost."""
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
+    first, second = candidate(3, 1.5, 250, 5), candidate(4, 1.2, 260, 2)
+    trials: Any = SimpleNamespace(tried=[], race=SimpleNamespace(run=SimpleNamespace(
+        objective=OBJECTIVE, model=tmp_path / "model.onnx")), checkpoint=Facts())  # fmt: skip
+    recovering, taken, told = Recovering(trials, tmp_path, lambda said: told.append(said)), [], list[str]()
+
+    def course(plan: Plan, seconds: float, over: int) -> tuple[Step, bool]:
+        taken.append((plan.id, over, seconds))
+        return Step("recover", params={"steps": 8}, kind="lossy"), stopping
+
+    by_plan = {each.plan.key: each for each in (first, second)}
+    trials.attempt = lambda plan: by_plan[plan.key]
+    trials.progress = print
+    monkeypatch.setattr(Recovering, "_with", lambda self, plan, step: plan)
+    monkeypatch.setattr(Recovering, "_challenge", lambda *_: None)
+    monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 100.0)
+    monkeypatch.setattr(
+        "tensmith.search.lessons.Lessons", lambda trials, kept: SimpleNamespace(course=course)
+    )
+    stopping = False
+    assert not recovering.recover(None, 900.0) and "nothing to recover" in told[0]  # type: ignore[arg-type]
+    trials.tried = [first]
+    assert not recovering.recover(None, 900.0)  # type: ignore[arg-type]
+    assert [each[:2] for each in taken] == [(first.plan.id, 0), (first.plan.id, 1)]
+    taken.clear()
+    assert not recovering.recover(None, 900.0)  # type: ignore[arg-type]
+    assert [each[:2] for each in taken] == [(first.plan.id, 2), (first.plan.id, 3)]
+    taken.clear()
+    trials.tried, stopping = [first, second], True
+    assert recovering.recover(None, 900.0) and taken[0][:2] == (second.plan.id, 0)  # type: ignore[arg-type]
+    trials.checkpoint.note(f"recover/0/{second.plan.key}", Step("recover", kind="lossy").to_json())
+    taken.clear()
+    stopping = False
+    assert not recovering.recover(None, 900.0)  # type: ignore[arg-type]
+    assert [each[:2] for each in taken] == [(second.plan.id, 1)] and taken[0][2] > 800
 
 
 def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:
@@ -150,7 +202,7 @@ def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path)
     assert sorted(added) == [["channel_pruning"], ["magnitude_pruning"], ["magnitude_pruning"]]
 
 
-@pytest.mark.parametrize("kind", [RuntimeError, IndexError, ValueError, TypeError, StopIteration])
+@pytest.mark.parametrize("kind", [RuntimeError, KeyError, StopIteration])
 def test_whatever_training_raises_costs_one_plan(
     kind: type[Exception], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -163,7 +215,7 @@ def test_whatever_training_raises_costs_one_plan(
     monkeypatch.setattr(Lessons, "_training", fails)
     lessons: Any = Lessons(SimpleNamespace(), tmp_path)  # type: ignore[arg-type]
     for act in (lambda: lessons.course(Plan(), 1.0, 0), lambda: lessons.seconds_a_step(Plan())):
-        with pytest.raises(ProgramError, match=f"^{kind.__name__}: dimension out of range$") as told:
+        with pytest.raises(ProgramError, match=f"^{kind.__name__}: .*dimension out of range") as told:
             act()
         assert isinstance(told.value.__cause__, kind)
 
@@ -176,6 +228,16 @@ def test_a_trained_plan_is_described_without_hashes() -> None:
 def test_without_torch_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingExtra, match=r"--recover needs .*tensmith\[torch\]"):
+        demand_torch("--recover")
+
+
+def test_a_torch_that_does_not_load_is_told_before_anything_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(name: str) -> None:
+        raise OSError("libtorch_cpu.so: cannot open shared object file")
+
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(importlib, "import_module", broken)
+    with pytest.raises(TensmithError, match=r"is here and does not load: libtorch_cpu.so.*pip install"):
         demand_torch("--recover")
 
 

@@ -181,7 +181,7 @@ def test_what_is_trained_loses_less(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     # As many steps on every machine, however busy: a tick is a millisecond.
     ticks = itertools.count()
     monkeypatch.setattr(training, "time", mock.Mock(monotonic=lambda: 0.001 * next(ticks)))
-    monkeypatch.setattr(training.Training, "seconds_a_step", lambda self: (0.3, 0.0))
+    monkeypatch.setattr(training.Training, "seconds_a_step", lambda self, *_: (0.3, 0.0))
     (tmp_path / "study.yaml").write_text(f"""name: trained
 datasets: [{{name: digits, data: "npz:{DIGITS / "digits.npz"}", samples: 300, calibration: 64}}]
 models: [{{name: digits, path: {DIGITS / "digits.onnx"}, dataset: digits}}]

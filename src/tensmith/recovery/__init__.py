@@ -11,12 +11,20 @@ training   steps that fit a time, the best weights kept, stopped and gone on wit
 teacher    the original, what is learned from it, and how that is kept
 """
 
+import importlib
 import importlib.util
 
-from tensmith.errors import MissingExtra
+from tensmith.errors import MissingExtra, TensmithError, first_line
 
 
 def demand_torch(wanted_by: str) -> None:
-    """MissingExtra without PyTorch."""
+    """MissingExtra without PyTorch; TensmithError where it is there and does not load."""
     if importlib.util.find_spec("torch") is None:
         raise MissingExtra(wanted_by, "torch")
+    try:
+        importlib.import_module("torch")
+    except Exception as error:
+        raise TensmithError(
+            f"{wanted_by} needs PyTorch, which is here and does not load: {first_line(error)}; "
+            "pip install 'tensmith[torch]' installs one that does"
+        ) from error

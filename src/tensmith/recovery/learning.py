@@ -1,7 +1,7 @@
 """Constants that learn, each in the form it has: codes on a grid, values of a codebook, or plain floats.
 
 What compression made stays as it is made: codes within their bits, as few values as before, and zeros that
-were put there on purpose, or as many of them. Numbers none of which is negative stay so: of a bank of filters
+were put there on purpose, or as many of them. Weights none of which is negative stay so: of a bank of filters
 that gave another sign there would be no logarithm.
 """
 
@@ -134,10 +134,10 @@ class LearningZeros(Learning):
 
 
 class LearningFloats(LearningZeros):
-    """Numbers, some of them zeros that stay."""
+    """Numbers, some of them zeros that stay. weights: of products, and not what is added."""
 
-    def __init__(self, name: str, array: Array, zeros: bool) -> None:
-        self.name, self.least = name, _least(array)
+    def __init__(self, name: str, array: Array, zeros: bool, weights: bool = True) -> None:
+        self.name, self.least = name, _least(array) if weights else -np.inf
         self.mask = torch.as_tensor(array != 0) if zeros and not array.all() else None
         self.parameters = {"values": _parameter(array)}
 
@@ -362,10 +362,10 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
             attrs = {"axis": stored.ndim - 1 if own.transposed else 0}
             codes = np.rint(stored / over_axis(grid, stored, attrs))
             found[name] = LearningGrid((name, ""), codes, grid, attrs, zeros, array.shape)
-        elif _has_few_values(array):
+        elif own is not None and _has_few_values(array):
             found[name] = LearningCodebook(name, array)
         else:
-            found[name] = LearningFloats(name, array, zeros and own is not None)
+            found[name] = LearningFloats(name, array, zeros and own is not None, own is not None)
     return found
 
 

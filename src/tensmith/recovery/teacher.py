@@ -33,13 +33,15 @@ _COMPARED, _AT_ONCE = 2, 64
 
 @dataclass
 class Teacher:
-    """original: rewritten by exact rules alone. samples: what weights may be fitted to.
+    """original: rewritten by exact rules alone. samples: what weights may be fitted to, of data with the
+    fingerprint `data`.
 
     kept: the folder of what is found. threads: the most to train on.
     """
 
     original: Program
     samples: Subset
+    data: str
     task: Task
     recipe: Recipe
     kept: Path
@@ -71,6 +73,7 @@ class Teacher:
         return LOSSY[Recover.name].step(
             weights=weights,
             original=self.original.digest,
+            data=self.data,
             samples=len(self.samples),
             seed=self.recipe.seed,
             steps=found.steps,

@@ -35,13 +35,15 @@ Tensor: TypeAlias = Any
 
 # Of a course, what goes into looking at the search split, and how often that is done.
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
-_TIMED_STEPS = 2
+# What tells how long a step takes: so many, but for those that begin after this share of the course.
+_TIMED_STEPS, _TIMING = 2, 0.05
 # Few steps do not show how codes that jump all the time lose their way. The rate at which these learn follows
 # from how far all steps together are to reach, in what weights are like, within these bounds.
 _REACH, _SLOWEST_CODES, _FASTEST_CODES = 4.0, 0.0015, 0.02
-# Steps at each of the rates that are tried, as a share of all; batches on which they are compared, and the
-# number of the first of these, which no step takes.
-_TRYING, _COMPARED, _UNSEEN = 0.04, 4, 1 << 40
+# Steps at each of the rates that are tried, as a share of all; the most that trying may take of them; batches
+# on which they are compared, and the number of the first of these, which no step takes.
+_TRYING, _MOST_TRYING, _COMPARED, _UNSEEN = 0.04, 0.5, 4, 1 << 40
+_NO_NUMBER = "what it loses on samples that it would learn from is no number"
 # So many batches in a row whose loss is no number end a course.
 _LOST = 8
 # Zeros come little by little where all at once leave hardly anything to learn from (so many nats, or
@@ -160,6 +162,7 @@ class Training:
         self._feed = replace(feed, batch=self._state.batch)
         self._at_once = self._state.batch
         self._bfloat16 = False
+        self._timed: tuple[float, float, int] | None = None
 
     @property
     def courses(self) -> int:
@@ -174,12 +177,12 @@ class Training:
         return Outlook(arrays, state.before, state.batch, state.bfloat16, rate, state.lost, False)
 
     def course(self, seconds: float) -> Outlook:
-        """One more course, or the rest of one that was stopped."""
+        """One more course, or the rest of one that was stopped; ProgramError if no step fits the time."""
         until, latest = time.monotonic() + seconds, time.monotonic() + _LATEST * seconds
         with postponed() as interrupted:
-            learning, teaching = self.seconds_a_step()
+            learning, teaching = self.seconds_a_step(seconds)
             if not self._state.steps:
-                self._begin(seconds, learning, teaching, interrupted)
+                self._begin(until, learning, teaching, interrupted)
             state = self._state
             state.bfloat16 |= self._bfloat16
             began, first, lost = time.monotonic(), state.step, 0
@@ -201,6 +204,8 @@ class Training:
                     pace = (time.monotonic() - began) / (state.step - first)
                     left = int(max(0.0, until - time.monotonic()) / pace)
                     state.steps = min(state.steps, state.step + left)
+            if not state.step and not interrupted():
+                raise ProgramError(_NO_NUMBER if lost else _no_time(learning + teaching))
             if not interrupted() and (not self._grown or state.step < state.steps):
                 self._end_early()
             if stopped := interrupted():
@@ -240,25 +245,28 @@ class Training:
                 each.grow(1.0)
         self._look()
 
-    def _begin(
-        self, seconds: float, learning: float, teaching: float, interrupted: Callable[[], bool]
-    ) -> None:
-        """Plans a course: steps and looks that fit its time, how many bits codes may take, and a rate: the
-        one that begins best, once."""
+    def _begin(self, until: float, learning: float, teaching: float, interrupted: Callable[[], bool]) -> None:
+        """Plans a course: steps and looks that end at a time, how many bits codes may take, and a rate: the
+        one that begins best, once. ProgramError if no step fits."""
         state, first = self._state, not self._state.courses
         began = time.monotonic()
         self._look()
         looking = time.monotonic() - began
-        looks = int(np.clip(_LOOKING * seconds / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
-        steps = max(looks, self._steps_in(seconds - looks * looking, learning, teaching))
         loss = self._loss() if first else 0.0
         if not math.isfinite(loss):
-            raise ProgramError("what it loses on samples that it would learn from is no number")
+            raise ProgramError(_NO_NUMBER)
+        left = until - time.monotonic()
+        looks = int(np.clip(_LOOKING * left / max(looking, 1e-3), _FEWEST_LOOKS, _MOST_LOOKS))
+        if (fitting := self._steps_in(left - looks * looking, learning, teaching)) < 1:
+            raise ProgramError(_no_time(learning + teaching))
+        steps = max(looks, fitting)
         state.growing = first and bool(self._growing) and steps >= _LONG and loss > _DEAD
         self._size.aim(self._size.bits() if first else self._reached_target(), loss)
         if first or self._size.target:
-            rates = self._rates(steps)
-            trying = max(2, int(_TRYING * steps)) if len(rates) > 1 else 0
+            rates, trying = self._rates(steps), max(2, int(_TRYING * steps))
+            if len(rates) * (trying + _COMPARED) > _MOST_TRYING * steps:
+                rates = rates[(len(rates) - 1) // 2 :][:1]
+            trying *= len(rates) > 1
             state.rate = self._best_rate(rates, trying, interrupted)
             steps -= trying * len(rates)
         if interrupted():
@@ -343,41 +351,46 @@ class Training:
         """A batch in as many samples at a time as can be."""
         return list(parts_of(self._feed.at(number), self._network.program, self._at_once))
 
-    def seconds_a_step(self) -> tuple[float, float]:
+    def seconds_a_step(self, seconds: float = math.inf) -> tuple[float, float]:
         """What gradients take, in the form and on the threads that are fastest here, and what the original's
-        answers take; nothing is learned.
+        answers take; nothing is learned. It is found once, in a small share of so many seconds if it can be.
 
         Several threads wait for one another after each op, which costs more than they give where ops are
         small, or others work too.
         """
-        self._bfloat16 = False
-        times = self._times()
-        if _multiplies_bfloat16(self._network.device):
-            loss = self._gradients(0)
-            self._bfloat16 = True
-            narrow = self._times()
-            near = abs(self._gradients(0) - loss) <= _AS_GOOD * loss
-            self._bfloat16 = near and min(times)[0] > _WORTH * min(narrow)[0]
-            times = narrow if self._bfloat16 else times
-        learning, teaching, threads = min(times)
+        if self._timed is None:
+            self._timed = self._fastest(time.monotonic() + _TIMING * seconds)
+        learning, teaching, threads = self._timed
         torch.set_num_threads(threads)
         return learning, teaching
 
-    def _times(self) -> list[tuple[float, float, int]]:
-        """Seconds of gradients, seconds of answers, threads."""
+    def _fastest(self, until: float) -> tuple[float, float, int]:
+        """Seconds of gradients, seconds of answers, threads: in bfloat16 if that is worth it."""
+        self._bfloat16 = False
+        best = self._times(until)
+        if not _multiplies_bfloat16(self._network.device) or time.monotonic() > until:
+            return best
+        loss = self._gradients(0)
+        self._bfloat16 = True
+        narrow = self._times(until)
+        near = abs(self._gradients(0) - loss) <= _AS_GOOD * loss
+        self._bfloat16 = near and best[0] > _WORTH * narrow[0]
+        return narrow if self._bfloat16 else best
+
+    def _times(self, until: float) -> tuple[float, float, int]:
+        """The same as things are, of as many threads as are tried by then."""
         self._fitting_gradients(0)
-        parts, found = self._parts_of(0), []
-        for threads in sorted({1, self._threads}):
+        parts, found = self._parts_of(0), list[tuple[float, float, int]]()
+        for threads in sorted({1, self._threads}, reverse=True):
             torch.set_num_threads(threads)
-            taken = []
             for _ in range(_TIMED_STEPS):
-                began = time.monotonic()
-                self._original.asked(parts)
-                answered = time.monotonic()
-                self._gradients(0)
-                taken.append((time.monotonic() - answered, answered - began))
-            found.append((min(each for each, _ in taken), min(each for _, each in taken), threads))
-        return found
+                if not found or time.monotonic() < until:
+                    began = time.monotonic()
+                    self._original.asked(parts)
+                    answered = time.monotonic()
+                    self._gradients(0)
+                    found.append((time.monotonic() - answered, answered - began, threads))
+        return min(found)
 
     def _fitting_gradients(self, number: int) -> None:
         """As `_gradients`, of as many samples at once as fit the device's memory from now on."""
@@ -479,6 +492,10 @@ def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def _array(value: Tensor) -> Array:
     return np.array(value.detach().cpu().numpy())
+
+
+def _no_time(step: float) -> str:
+    return f"there is no time for a step, which takes {step:.2g} s, beside what comes before it; give it more"
 
 
 def _wide(value: Any) -> Any:

@@ -14,7 +14,8 @@ from tensmith.search.strategy import Quest
 
 # Levels of the price of memory that are about a bit of a weight: what it loses is halved twice.
 _BIT = 2.0
-# Less than that next to the best plan, whose loss a few samples judged: others may say that it breaks the budget.
+# Less than that next to the best plan, whose loss a few samples judged: others may say that it breaks the
+# budget.
 _NEAREST = (0.5, 1.0)
 
 

@@ -54,6 +54,18 @@ class SearchDemands:
             if not place.exists():
                 yield source, place
 
+    def require_data(self, fingerprint: str) -> None:
+        """UsageError where steps of the plan were trained on other data, or other splits of it, than those of
+        this fingerprint: what a run judges by may be among what they were fitted to."""
+        for place, step in enumerate(self.text.content.steps if self.text else ()):
+            if step.rule == Recover.name and step.params.get("data") != fingerprint:
+                assert self.text is not None
+                what = (
+                    "its weights were trained in a run of other samples, which may be those to judge by here"
+                )
+                advice = "give the data, --seed and numbers of samples of that run, or take the step out"
+                raise self.text.wrong(("steps", place), f"{what}; {advice}")
+
     def told(self, allowed: Allowed) -> Iterator[str]:
         """Sentences for the report."""
         if allowed.kept:

@@ -14,7 +14,7 @@ import torch
 
 from tensmith.data import Subset
 from tensmith.engine.base import Session
-from tensmith.errors import ProgramError, first_line
+from tensmith.errors import ProgramError, TensmithError, first_line
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.sequential import changed_answers
 from tensmith.evaluate.task import Task
@@ -33,8 +33,6 @@ from tensmith.search.trial import Trials
 _LOOKED_AT, _FEWEST, _LOOKING = 2000, 32, 0.025
 # What the checkpoint's fact about them is called.
 _SAMPLES = "recover/samples"
-# What PyTorch and Python raise of networks and samples that are not as they were taken for.
-_UNTRAINABLE = (RuntimeError, IndexError, ValueError, TypeError, StopIteration)
 
 
 @dataclass
@@ -86,7 +84,8 @@ class Lessons:
         original = self.trials.builder.program(Plan()).program
         threads = run.judging_threads
         recipe = Recipe(run.seed, budget=run.objective.max_drop)
-        return Teacher(original, run.splits.fitting, run.task, recipe, self.kept, threads)
+        samples = run.splits.fitting
+        return Teacher(original, samples, run.fingerprint, run.task, recipe, self.kept, threads)
 
     def _lost(self, session: Session) -> WeightsLoss:
         """What a network is expected to lose, by the search split."""
@@ -117,12 +116,15 @@ def _before_rounding(steps: Sequence[Step]) -> tuple[Step, ...]:
 
 @contextmanager
 def _costing_a_plan() -> Iterator[None]:
-    """ProgramError of whatever training raises: it costs one plan, and not the run."""
+    """ProgramError of whatever training raises, but for what the system refuses: it costs one plan, and not
+    the run."""
     try:
         yield
+    except (TensmithError, OSError):
+        raise
     except torch.OutOfMemoryError as error:
         raise ProgramError("it does not fit the device's memory") from error
-    except _UNTRAINABLE as error:
+    except Exception as error:
         raise ProgramError(f"{type(error).__name__}: {first_line(error)}") from error
 
 

@@ -6,9 +6,10 @@ another, judged as any candidate is, and the better half goes on with twice the 
 
 from __future__ import annotations
 
+import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,8 +42,9 @@ _USUAL_STEP = 0.3
 _NOTICEABLE = 1.05
 # Without a drop budget, drops count against this.
 _SMALLEST_BUDGET = 0.1
-# What the checkpoint's facts about training are called.
-_FACT, _CHOSEN, _STEP = "recover/", "recover", "recover/step"
+# What the checkpoint's facts about training are called: courses that are over, the plans of the training that
+# is under way (none of one that ended), how many of their courses were over before it, and a step's seconds.
+_FACT, _CHOSEN, _BEFORE, _STEP = "recover/", "recover", "recover/before", "recover/step"
 # Of the time, for plans beyond the budget to be found first.
 _LOOKING = 0.1
 
@@ -140,7 +142,7 @@ def _share(seconds: float, count: int) -> float:
 
 
 def has_recovered(checkpoint: Checkpoint) -> bool:
-    """Whether plans of a run were chosen to be trained."""
+    """Whether plans of a run were to be trained before."""
     return checkpoint.fact(_CHOSEN) is not None
 
 
@@ -164,19 +166,23 @@ class Recovering:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         planned = rounds(training, len(left), step)
         ahead = sum(count * share for count, share in planned)
-        asked = spent = 1.0
+        before: Mapping[str, int] = self.trials.checkpoint.fact(_BEFORE) or {}
+        asked = spent = most = 1.0
         for turn, (count, share) in enumerate(planned):
             standing: list[tuple[float, Candidate]] = []
             for candidate in left:
                 if len(standing) == count:
                     break
-                after = self._known(candidate.plan, turn)
+                over = turn + before.get(candidate.plan.key, 0)
+                after = self._known(candidate.plan, over)
+                if after is not None:  # others have its time
+                    most = math.inf
                 # A course takes longer than it was given: its network is made first, and judged at the end.
                 began = time.monotonic()
-                given = share * min(1.0, max(0.0, until - began) / ahead * asked / spent)
+                given = share * min(most, max(0.0, until - began) / ahead * asked / spent)
                 if after is None:
                     try:
-                        after = self._trained(lessons, candidate.plan, turn, given)
+                        after = self._trained(lessons, candidate.plan, over, given)
                         took = time.monotonic() - began  # hardly any where an earlier start had ended it
                         asked, spent = asked + min(given, took), spent + took
                     except TensmithError as error:
@@ -190,6 +196,7 @@ class Recovering:
                     ahead -= share
                     standing.append((promise(after, self._objective, self._original_bytes), candidate))
             left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
+        self.trials.checkpoint.note(_CHOSEN, [])
         return False
 
     @property
@@ -217,12 +224,13 @@ class Recovering:
         return step
 
     def _chosen(self, space: Space, seconds: float, expected: float) -> list[Candidate]:
-        """What is worth training, best first; a resumed run goes on with the same plans."""
+        """What is worth training, best first; a training that was stopped goes on with the same plans."""
         trials, until = self.trials, time.monotonic() + seconds
         known = trials.checkpoint.fact(_CHOSEN)
-        if known is None:
+        if not known:
             self._challenge(space, until, expected)
             found = promising(trials.tried, self._objective, self._original_bytes, expected)
+            trials.checkpoint.note(_BEFORE, {each.plan.key: self._courses(each.plan) for each in found})
             trials.checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
             return found
         tried = {candidate.plan.key: candidate for candidate in trials.tried}
@@ -249,9 +257,14 @@ class Recovering:
                 if time.monotonic() > until:
                     return
 
-    def _known(self, plan: Plan, turn: int) -> Candidate | None:
-        """What came of a plan in a round that is over."""
-        known = self.trials.checkpoint.fact(f"{_FACT}{turn}/{plan.key}")
+    def _courses(self, plan: Plan) -> int:
+        """How many are over."""
+        numbers = itertools.count()
+        return next(n for n in numbers if self.trials.checkpoint.fact(f"{_FACT}{n}/{plan.key}") is None)
+
+    def _known(self, plan: Plan, course: int) -> Candidate | None:
+        """What came of a plan in a course that is over."""
+        known = self.trials.checkpoint.fact(f"{_FACT}{course}/{plan.key}")
         return None if known is None else self.trials.attempt(self._with(plan, Step.from_json(known)))
 
     def _with(self, plan: Plan, step: Step) -> Plan:
@@ -259,11 +272,13 @@ class Recovering:
         begun = Plan.of(independent(plan.steps), plan.settings)
         return self.trials.builder.allowed.fitted(begun.having(step))
 
-    def _trained(self, lessons: Lessons, plan: Plan, turn: int, seconds: float) -> Candidate | None:
-        """A plan after one more round of training; None where that was stopped."""
+    def _trained(self, lessons: Lessons, plan: Plan, over: int, seconds: float) -> Candidate | None:
+        """A plan after one more course, of which so many are over; None where that was stopped."""
         self.trials.progress(f"training {plan.id} for {seconds:.0f} s")
-        step, stopped = lessons.course(plan, seconds, turn)
+        step, stopped = lessons.course(plan, seconds, over)
+        if stopped and not step.params["steps"]:
+            return None
         if not stopped:
-            self.trials.checkpoint.note(f"{_FACT}{turn}/{plan.key}", step.to_json())
+            self.trials.checkpoint.note(f"{_FACT}{over}/{plan.key}", step.to_json())
         after = self.trials.attempt(self._with(plan, step))
         return None if stopped else after

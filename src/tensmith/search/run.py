@@ -34,8 +34,8 @@ class RunDescription:
     model: the original's file, of `program`; source: as the user knows it. baseline: that file in the best
     stock runtime; every speed-up is against it. example: the sample that latency is measured on. sizes: of
     the program's symbols for that. judging_threads: of what needs no quiet machine. time_budget: in seconds.
-    folder: takes what is built. counters: of energy, by the engines' devices (see `meter`), where the machine
-    has some and speaks of the target.
+    folder: takes what is built. fingerprint: of the samples and their splits. counters: of energy, by the
+    engines' devices (see `meter`), where the machine has some and speaks of the target.
     """
 
     model: Path
@@ -54,6 +54,7 @@ class RunDescription:
     time_budget: float
     seed: int
     folder: Path
+    fingerprint: str = ""
     counters: Mapping[str, Counter] = field(default_factory=dict)
 
     def taken(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensmith.compression import Interrupted, compress
+from tensmith.data.fingerprint import fingerprint
 from tensmith.engine.base import Session
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program
@@ -37,10 +38,11 @@ def trained(
     from tensmith.search.lessons import weights_loss
 
     judge, splits, task = material.judge, material.request.splits, material.judge.task
+    data = fingerprint(splits, material.request.dataset.small_labels)
     standard = judge.outcome(material.original, splits.search)
     original = simplify(material.request.program).program
     recipe = Recipe(material.seed)
-    teacher = Teacher(original, splits.fitting, task, recipe, kept, judge.judging_threads)
+    teacher = Teacher(original, splits.fitting, data, task, recipe, kept, judge.judging_threads)
 
     def lost(session: Session) -> WeightsLoss:
         return weights_loss(task, session, splits.search, standard)

@@ -31,7 +31,15 @@ class Kept(Interpreted):
 
 
 def step(arrays: dict[str, Array], **params: Any) -> Step:
-    told = {"original": "0" * 64, "samples": 8, "seed": 0, "steps": 3, "batch": 4, "rate": 0.01}
+    told = {
+        "original": "0" * 64,
+        "data": "0" * 64,
+        "samples": 8,
+        "seed": 0,
+        "steps": 3,
+        "batch": 4,
+        "rate": 0.01,
+    }
     return Step("recover", params={"weights": digest_of(arrays), **told, **params}, kind="lossy")
 
 

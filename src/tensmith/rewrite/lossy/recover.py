@@ -26,8 +26,9 @@ class Recover(Method):
     """Zeros, grids and codebooks stay what they are; their values, scales and biases are trained.
 
     params: weights, the SHA-256 of the arrays found; and how they were found: original (the digest of the
-    program that was distilled), samples (to train on), seed, steps, batch, rate, and bfloat16, whether
-    products were of such numbers. Training is not repeated where a trail is replayed: the weights are kept.
+    program that was distilled), data (the fingerprint of samples and splits), samples (to train on), seed,
+    steps, batch, rate, and bfloat16, whether products were of such numbers. Training is not repeated where a
+    trail is replayed: the weights are kept.
     """
 
     acts_on = (WeightedLayer, LookupTable)
@@ -43,6 +44,7 @@ class Recover(Method):
         if not re.fullmatch("[0-9a-f]{64}", weights):
             raise reader.wrong(f"weights is {weights!r}; give a SHA-256 in hex")
         reader.text("original")
+        reader.text("data")
         told = {name: reader.count(name, low=0) for name in ("samples", "steps", "batch", "seed")}
         if None in (*told.values(), reader.number("rate", low=0, high=1)):
             raise reader.wrong(f"give {', '.join(told)} and rate: how the weights were found")
