@@ -163,7 +163,6 @@ def _import_all() -> None:
     from tensmith.kernel.isa import host_isa
     from tensmith.kernel.toolchain import find_compiler, has_compiler
     from tensmith.lifting.emit import EMITTERS
-    from tensmith.lifting.pipeline import standard_steps
     from tensmith.rewrite.method import LOSSY
     from tensmith.rewrite.proved import rule_digest
     from tensmith.rewrite.rule import EXACT
@@ -176,7 +175,6 @@ def _import_all() -> None:
     for rule, home in EXACT.homes.items():
         rule_digest(rule, home)
     code_revision()
-    standard_steps()
     detect_host()
     if has_compiler():
         find_compiler()

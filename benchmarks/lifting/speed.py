@@ -30,7 +30,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.auto import choose, prepared, sample
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.pipeline import lift_file, standard_steps
+from tensmith.lifting.pipeline import lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import load
 from tensmith.lifting.second.cell import Fields
@@ -66,7 +66,6 @@ def timed(
     path: Path, functions: Sequence[str], targets: Sequence[str], folder: Path, seconds: float
 ) -> list[tuple[str, dict[str, list[float]], str]]:
     """(kernel, seconds of every call by target, what `auto` picks) for the functions of a file."""
-    steps = standard_steps()
     libraries = {}
     for name, flags in FLAGS.items():
         (folder / name).mkdir()
@@ -88,7 +87,7 @@ def timed(
             except Refusal:
                 continue
             runs[name] = (ready(name, lifted, files, arguments), lambda: None)
-        choice, _ = choose(lifted, steps, sizes)
+        choice, _ = choose(lifted, sizes)
         rows.append((f"{path.stem}/{result.name}", turns(runs, seconds), choice.best))
     return rows
 

@@ -12,7 +12,7 @@ from corpus import KERNELS
 from tensmith.errors import EngineError, UsageError
 from tensmith.lifting import auto
 from tensmith.lifting.auto import choose, parse_sizes, sample
-from tensmith.lifting.pipeline import lift_file, lift_function, standard_steps
+from tensmith.lifting.pipeline import emitter_of, lift_file, lift_function
 from tensmith.lifting.running import load
 from tensmith.lifting.source.python.read import read_python_source
 
@@ -72,7 +72,7 @@ def test_a_compiler_that_is_not_there_fails_c_alone(monkeypatch):
     monkeypatch.setattr(auto, "CANDIDATES", ("numpy", "c"))
     monkeypatch.setattr(auto, "_SECONDS", 0.01)
     monkeypatch.setenv("CC", "no-such-compiler")
-    choice, files = choose(lifted("gemv"), standard_steps(), {"m": (20,), "n": (20,)})
+    choice, files = choose(lifted("gemv"), {"m": (20,), "n": (20,)})
     (c,) = (row for row in choice.to_json() if row["target"] == "c")
     assert set(files) == {"numpy"} and "CC is 'no-such-compiler'" in json.dumps(c)
 
@@ -85,7 +85,7 @@ def test_a_nan_agrees_with_a_nan():
 def test_the_fastest_comes_first(monkeypatch):
     monkeypatch.setattr(auto, "CANDIDATES", ("numpy", "onnx", "tpc"))
     monkeypatch.setattr(auto, "_SECONDS", 0.01)
-    choice, files = choose(lifted("gemv"), standard_steps(), {"m": (20,), "n": (20,)})
+    choice, files = choose(lifted("gemv"), {"m": (20,), "n": (20,)})
     rows = choice.to_json()
     assert {row["target"] for row in rows} == {"numpy", "onnx", "tpc"}
     assert choice.best in ("numpy", "onnx") and choice.best in files
@@ -97,14 +97,13 @@ def test_the_fastest_comes_first(monkeypatch):
 def test_what_was_emitted_can_be_called(target):
     if target == "c" and shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
-    steps = standard_steps()
     program = lifted("gemv")
-    function = load(target, program, steps.emit(target, program).files)
+    function = load(target, program, emitter_of(target).emit(program).files)
     a, x = np.arange(6.0).reshape(2, 3), np.ones(3)
     np.testing.assert_allclose(function(2, 3, a, x), [3, 12])
     assert np.shape(function(0, 3, a, x)) == (0,)
     program = lifted("shift")
-    function = load(target, program, steps.emit(target, program).files)
+    function = load(target, program, emitter_of(target).emit(program).files)
     b = np.zeros(4)
     np.testing.assert_array_equal(function(np.arange(4.0), b, 3), [1, 2, 3, 0])
     assert not b.any()
@@ -118,7 +117,7 @@ def test_a_returned_array_has_room_where_counts_are_below_0(target):
     if target == "c" and shutil.which("gcc") is None:
         pytest.skip("gcc is not installed")
     program = lifted("between")
-    function = load(target, program, standard_steps().emit(target, program).files)
+    function = load(target, program, emitter_of(target).emit(program).files)
     np.testing.assert_array_equal(function(np.ones(3), -1, -3), [0, 0])
 
 
@@ -133,7 +132,7 @@ def test_a_struct_is_passed_to_every_target(target, tmp_path, monkeypatch):
         "float f(struct s *s) { float t = 0; for (int i = 0; i < s->n; i++) t += s->x[i]; return t; }"
     )
     (result,) = lift_file(tmp_path / "f.c", targets=(), run=False)
-    choice, _ = choose(result.work.lifted, standard_steps(), {"s.n": (20,)})
+    choice, _ = choose(result.work.lifted, {"s.n": (20,)})
     assert choice.best == target and choice.shapes == {"s.n": (), "s.x": (20,)}
 
 

@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.loops import Function
-from tensmith.lifting.pipeline import standard_steps
+from tensmith.lifting.pipeline import derive_or_search, read_source
+from tensmith.lifting.summary import Summary
+from tensmith.lifting.tensorize import tensorize
 from tensmith.lifting.unproved import unproved
 from tensmith.verify.obligation import Obligation, Verdict
 from tensmith.verify.solve import discharge
@@ -36,33 +39,29 @@ LAST = """long f(unsigned n, const int *a) {
 def read(text: str, folder: Path, suffix: str = ".c") -> Function:
     path = folder / f"f{suffix}"
     path.write_text(text)
-    (function,) = standard_steps().read(path)
+    (function,) = read_source(path)
     assert isinstance(function, Function)
     return function
 
 
-def failure(function: Function) -> Verdict:
-    steps = standard_steps()
-    summary = steps.summarize(function)
-    found = discharge(steps.obligations(summary, steps.tensorize(summary)))
+def failure(summary: Summary) -> Verdict:
+    found = discharge([*obligations(summary), *program_obligations(tensorize(summary), summary)])
     return next(verdict for verdict in found if verdict.status != "proved")
 
 
 @pytest.mark.parametrize(("text", "suffix", "bits"), [(SIZES, ".cpp", 32), (BYTES, ".c", 8)])
 def test_a_counter_of_too_few_bits_wraps(text: str, suffix: str, bits: int, tmp_path: Path) -> None:
     function = read(text, tmp_path, suffix)
-    refusal = unproved(failure(function), function)
+    refusal = unproved(failure(derive_or_search(function)), function)
     assert refusal.reason.startswith(f"i + 1 is unsigned and wraps around at 2**{bits}; give it as many bits")
     assert refusal.position.line == text[: text.index("for")].count("\n") + 1
 
 
 def test_an_unsigned_difference_says_what_to_write(tmp_path: Path) -> None:
-    function, steps = read(LAST, tmp_path), standard_steps()
-    found = steps.summarize(function)
+    function = read(LAST, tmp_path)
+    found = derive_or_search(function)
     summary = replace(found, requires=tuple(r for r in found.requires if r.kind != "at_least"))
-    verdicts = discharge(steps.obligations(summary, steps.tensorize(summary)))
-    failed = next(verdict for verdict in verdicts if verdict.status != "proved")
-    refusal = unproved(failed, function)
+    refusal = unproved(failure(summary), function)
     assert "n - 1 is unsigned" in refusal.reason and "write i + 1 < n" in refusal.reason
 
 

@@ -71,16 +71,15 @@ def _auto(
     """Proves first, then times every target and writes the fastest; refuses what it cannot time or write."""
     from tensmith.errors import TensmithError
     from tensmith.lifting.auto import applied, choose, parse_sizes
-    from tensmith.lifting.pipeline import lift_file, standard_steps, write_result
+    from tensmith.lifting.pipeline import lift_file, write_result
 
     chosen = parse_sizes(sizes)
-    steps = standard_steps()
     results, choices = [], {}
-    for result in lift_file(file, function, (), None, tell, steps, run):
+    for result in lift_file(file, function, (), None, tell, run):
         if result.proved and result.work.lifted is not None:
             try:
-                choice, files = choose(result.work.lifted, steps, chosen, tell)
-                result = write_result(applied(files, choice, result), folder, steps)
+                choice, files = choose(result.work.lifted, chosen, tell)
+                result = write_result(applied(files, choice, result), folder)
                 choices[result.name] = choice
             except TensmithError as error:
                 result = replace(result, status="refused", reason=str(error))

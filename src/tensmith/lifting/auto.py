@@ -20,7 +20,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Array
-from tensmith.lifting.pipeline import Steps
+from tensmith.lifting.pipeline import emitter_of
 from tensmith.lifting.running import Callee, LiftedLibrary, fields, installed, load
 from tensmith.lifting.second.cell import Fields
 from tensmith.lifting.second.inputs import DrawPlan, Sampler, evaluated, shape
@@ -90,7 +90,7 @@ def _is_size(text: str) -> bool:
 
 
 def choose(
-    lifted: Lifted, steps: Steps, sizes: Sizes, progress: Progress | None = None
+    lifted: Lifted, sizes: Sizes, progress: Progress | None = None
 ) -> tuple[TargetTimings, dict[str, Mapping[str, bytes]]]:
     """The timings of a function's targets, and the files of each that could be emitted.
 
@@ -109,7 +109,7 @@ def choose(
                 notes.append(Timing(target, None, "not installed"))
                 continue
             tell(f"{lifted.function.name}: {target}")
-            files[target] = steps.emit(target, lifted).files
+            files[target] = emitter_of(target).emit(lifted).files
             run = prepared(target, load(target, lifted, files[target]), arguments)
             result = _plain(run())
         except ValueError as error:

@@ -11,28 +11,35 @@ import time
 import unicodedata
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from tensmith.errors import TensmithError, UsageError, our_fault
 from tensmith.files import sha256_bytes, sha256_file, write_bytes
 from tensmith.formula.expr import SourcePosition, numbered_from_zero
-from tensmith.lifting.lifted import EmittedFiles, Lifted
+from tensmith.lifting.conditions import obligations, program_obligations
+from tensmith.lifting.conditions.admitted import trivial
+from tensmith.lifting.conditions.certify import certify
 from tensmith.lifting.limit import TimeUp, limited
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.source.kept import with_kept_elements
+from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
+from tensmith.lifting.tensorize import tensorize
 from tensmith.lifting.unproved import unproved
 from tensmith.progress import Progress, silent
 from tensmith.verify.obligation import Obligation, Verdict
+from tensmith.verify.solve import discharge
 
 if TYPE_CHECKING:
     from tensmith.lifting.emit import Emitter
+
+Settle: TypeAlias = Callable[[Sequence[Obligation]], list[Verdict]]
 
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
 _OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
@@ -40,51 +47,9 @@ _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
 
-@dataclass(frozen=True)
-class Steps:
-    """The parts of the road; see the packages of their names.
-
-    second: the functions of a file, to be run beside what they are lifted to. certify writes a folder for a
-    proved function, from its summary, program and verdicts; notes are what must be said of it beside what it
-    requires and assumes.
-    """
-
-    read: Callable[[Path], list[Function | Refusal]]
-    summarize: Callable[[Function], Summary]
-    tensorize: Callable[[Summary], Lifted]
-    obligations: Callable[[Summary, Lifted], list[Obligation]]
-    discharge: Callable[[Sequence[Obligation]], list[Verdict]]
-    emit: Callable[[str, Lifted], EmittedFiles]
-    certify: Callable[[Path, Work], list[Path]]
-    second: Callable[[Path, Sequence[Function]], SecondReader]
-    notes: Callable[[Summary, Lifted], tuple[str, ...]] = lambda summary, lifted: ()
-
-
-def standard_steps() -> Steps:
-    """The steps as they are; imported here, so that reading the door costs nothing."""
-    from tensmith.lifting.conditions import obligations, program_obligations
-    from tensmith.lifting.conditions.admitted import trivial
-    from tensmith.lifting.tensorize import tensorize
-    from tensmith.verify.solve import discharge
-
-    return Steps(
-        read_source,
-        derive_or_search,
-        tensorize,
-        lambda summary, lifted: [*obligations(summary), *program_obligations(lifted, summary)],
-        discharge,
-        lambda target, lifted: emitter_of(target).emit(lifted),
-        _certificate,
-        SecondReader,
-        trivial,
-    )
-
-
 def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
     """The closed forms of a function by derivation, else by a search of some seconds; a refusal is that of
     derivation."""
-    from tensmith.lifting.summarize import summarize
-
     try:
         return summarize(function)
     except Refusal:
@@ -101,20 +66,11 @@ def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
 
 
 def _becomes_a_program(summary: Summary) -> bool:
-    from tensmith.lifting.tensorize import tensorize
-
     try:
         tensorize(summary)
     except Refusal:
         return False
     return True
-
-
-def _certificate(folder: Path, work: Work) -> list[Path]:
-    from tensmith.lifting.conditions.certify import certify
-
-    assert work.summary is not None and work.lifted is not None, "certificates are of proved functions"
-    return certify(folder, work.summary, work.lifted, work.verdicts, work.checked)
 
 
 def emitter_of(target: str) -> Emitter:
@@ -149,7 +105,6 @@ def lift_file(
     targets: Sequence[str] = ("numpy",),
     output: Path | None = None,
     progress: Progress | None = None,
-    steps: Steps | None = None,
     run: bool = True,
 ) -> list[LiftResult]:
     """Lifts every function of a file, or the one named, in the order of the file.
@@ -160,10 +115,9 @@ def lift_file(
     targets) and certificates beside them. One function's refusal never stops the others. Raises TensmithError
     for a file that cannot be read at all, UsageError for a function that is not in it.
     """
-    steps = steps or standard_steps()
     tell = progress or silent
     tell(f"reading {path}")
-    found = steps.read(path)
+    found = read_source(path)
     if function is not None:
         named = [entry for entry in found if name_of(entry) == function]
         if not named:
@@ -173,8 +127,8 @@ def lift_file(
     names = [name_of(entry) for entry in found]
     found = [entry if names.count(name_of(entry)) == 1 else _ambiguous(entry) for entry in found]
     functions = [entry for entry in found if isinstance(entry, Function)]
-    reader = steps.second(path, functions) if run and functions else None
-    return [lift_function(entry, targets, output, tell, steps, reader) for entry in found]
+    reader = SecondReader(path, functions) if run and functions else None
+    return [lift_function(entry, targets, output, tell, reader) for entry in found]
 
 
 def _ambiguous(entry: Function | Refusal) -> Refusal:
@@ -188,11 +142,13 @@ def lift_function(
     targets: Sequence[str] = ("numpy",),
     output: Path | None = None,
     progress: Progress | None = None,
-    steps: Steps | None = None,
     reader: SecondReader | None = None,
+    settle: Settle | None = None,
 ) -> LiftResult:
-    """The rest of the road for one function that was read; without a reader, its source is not run."""
-    steps = steps or standard_steps()
+    """The rest of the road for one function that was read; without a reader, its source is not run.
+
+    settle: what gives verdicts on obligations in the place of solvers.
+    """
     began, work = time.perf_counter(), Work()
     name = name_of(entry)
     start = entry.position
@@ -202,9 +158,9 @@ def lift_function(
             raise entry
         work.function = entry
         with numbered_from_zero():
-            result = _lift(entry, targets, steps, work, tell, reader)
+            result = _lift(entry, targets, work, tell, reader, settle or discharge)
         if output is not None:
-            result = write_result(result, output, steps)
+            result = write_result(result, output)
     except Refusal as refusal:
         where = refusal.position if refusal.position.line else start
         result = _refused(name, refusal.reason, where, work)
@@ -245,10 +201,10 @@ def _refused(name: str, reason: str, where: SourcePosition, work: Work) -> LiftR
 def _lift(
     function: Function,
     targets: Sequence[str],
-    steps: Steps,
     work: Work,
     tell: Progress,
     reader: SecondReader | None,
+    settle: Settle,
 ) -> LiftResult:
     """Summary, program, proof, second reading and texts of one function."""
     name = function.name
@@ -256,19 +212,19 @@ def _lift(
         raise Refusal(f"{name!r} cannot name a file and a function; rename it", function.position)
     tell(f"{name}: closed forms")
     with limited(_FORMS):
-        work.summary = summary = _summary(function, steps)
-        work.lifted = lifted = steps.tensorize(summary)
+        work.summary = summary = _summary(function)
+        work.lifted = lifted = tensorize(summary)
     tell(f"{name}: proof")
     with limited(_PROOF):
-        _prove(steps, work, steps.obligations(summary, lifted))
-        notes = steps.notes(summary, lifted)
+        _prove(settle, work, [*obligations(summary), *program_obligations(lifted, summary)])
+        notes = trivial(summary, lifted)
     if notes:
         work.lifted = lifted = replace(lifted, notes=notes)
     if reader is not None:
         tell(f"{name}: beside its source")
         work.checked = reader.check(lifted)
     tell(f"{name}: {', '.join(targets)}")
-    written = {target: steps.emit(target, lifted) for target in targets}
+    written = {target: emitter_of(target).emit(lifted) for target in targets}
     said = (*notes, *(note for files in written.values() for note in files.notes))
     return LiftResult(
         name,
@@ -287,16 +243,16 @@ def _lift(
     )
 
 
-def _summary(function: Function, steps: Steps) -> Summary:
+def _summary(function: Function) -> Summary:
     """The closed forms; of the function with elements in variables where it has none as it is."""
     try:
-        return steps.summarize(function)
+        return derive_or_search(function)
     except Refusal:
         kept = with_kept_elements(function)
         if kept == function:
             raise
         with suppress(Refusal):
-            return steps.summarize(kept)
+            return derive_or_search(kept)
         raise
 
 
@@ -305,11 +261,11 @@ def _is_name(name: str) -> bool:
     return unicodedata.normalize("NFKC", name) == name and name not in {*dir(ModuleType("")), *_OF_MODULES}
 
 
-def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
+def _prove(settle: Settle, work: Work, asked: Sequence[Obligation]) -> None:
     """Discharges obligations until one fails, which refuses the function."""
     verdicts: list[Verdict] = []
-    for start in range(0, len(obligations), _AT_ONCE):
-        verdicts += steps.discharge(obligations[start : start + _AT_ONCE])
+    for start in range(0, len(asked), _AT_ONCE):
+        verdicts += settle(asked[start : start + _AT_ONCE])
         work.verdicts = verdicts
         failed = next((verdict for verdict in verdicts[start:] if verdict.status != "proved"), None)
         if failed is not None:
@@ -319,7 +275,7 @@ def _prove(steps: Steps, work: Work, obligations: Sequence[Obligation]) -> None:
         raise Refusal("there is nothing to prove, so nothing is known")
 
 
-def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
+def write_result(result: LiftResult, output: Path) -> LiftResult:
     """Writes the certificate and then the files of a proved function; each appears whole or not at all.
 
     Nothing is written if a file would lie outside of the folder or in the place of another that is no earlier
@@ -339,7 +295,9 @@ def write_result(result: LiftResult, output: Path, steps: Steps) -> LiftResult:
             if other and not certificate.exists():
                 raise Refusal(f"{path} is there already and is another file; write elsewhere with --output")
             files[path] = content
-    claims = steps.certify(certificate, result.work)
+    work = result.work
+    assert work.summary is not None and work.lifted is not None, "certificates are of proved functions"
+    claims = certify(certificate, work.summary, work.lifted, work.verdicts, work.checked)
     for path, content in files.items():
         write_bytes(path, content)
     return replace(result, files=(*files, *claims))

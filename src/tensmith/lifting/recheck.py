@@ -18,7 +18,7 @@ from tensmith import __version__
 from tensmith.files import sha256_bytes
 from tensmith.lifting.conditions.certify import certified
 from tensmith.lifting.loops import Function
-from tensmith.lifting.pipeline import lift_function, name_of, read_source, standard_steps
+from tensmith.lifting.pipeline import lift_function, name_of, read_source
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import NOT_RUN, Checked
@@ -83,8 +83,7 @@ def _again(
 
     if isinstance(entry, Function):
         entry = replace(entry, file=document["source"]["file"])  # a source may be renamed
-    steps = replace(standard_steps(), discharge=stated)
-    work = (result := lift_function(entry, (), steps=steps, reader=reader)).work
+    work = (result := lift_function(entry, (), reader=reader, settle=stated)).work
     if work.summary is None or work.lifted is None or not result.proved:
         return result.reason, work.checked
     files = certificate_files(certified(work.summary, work.lifted), work.verdicts)

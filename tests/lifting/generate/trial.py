@@ -5,14 +5,16 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from unittest.mock import patch
 
 from lifting.generate import c, python
 from lifting.generate.program import Generated
 from tensmith.errors import TensmithError
-from tensmith.lifting.pipeline import derive_or_search, lift_function, read_source, standard_steps
+from tensmith.lifting import pipeline
+from tensmith.lifting.pipeline import derive_or_search, lift_function, read_source
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second import SecondReader
 
@@ -86,8 +88,8 @@ def trial(language: str, made: Sequence[Generated], folder: Path, inputs: int = 
         for half in halves:
             tally.add(trial(language, half, folder, inputs))
         return tally
-    steps = replace(standard_steps(), summarize=partial(derive_or_search, seconds=_SEARCH_SECONDS))
-    results = [lift_function(entry, (), steps=steps) for entry in found]
+    with patch.object(pipeline, "derive_or_search", partial(derive_or_search, seconds=_SEARCH_SECONDS)):
+        results = [lift_function(entry, ()) for entry in found]
     proved = [result for result in results if result.proved]
     reader = SecondReader(path, [r.work.function for r in proved if r.work.function is not None], inputs)
     for result in results:
