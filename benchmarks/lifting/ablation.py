@@ -14,11 +14,10 @@ from functools import partial
 from typing import Any
 
 from benchmarks import ROOT, parts
-from benchmarks.lifting.scratch.search import synthesise
+from benchmarks.lifting.scratch.search import SynthesisSettings, synthesise
 from tensmith.lifting.loops import Function
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.synthesis.enumerate import Effort
-from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
 KERNELS = ROOT / "tests" / "lifting" / "kernels" / "cpp"
 VARIANTS: dict[str, dict[str, bool]] = {

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import pytest
 from benchmarks.lifting.scratch.search import KnownPositions as Known
-from benchmarks.lifting.scratch.search import grammar_of, synthesise
+from benchmarks.lifting.scratch.search import SynthesisSettings, grammar_of, synthesise
 from benchmarks.lifting.scratch.trees import Trees
 
 from lifting.corpus import GROUPS, Kernel
@@ -18,7 +18,6 @@ from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.synthesis.closed import unproved
 from tensmith.lifting.synthesis.enumerate import Effort
-from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
 WITHOUT = {
     "types": SynthesisSettings(types=False),

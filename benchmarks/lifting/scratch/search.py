@@ -18,6 +18,7 @@ from typing import Any
 from benchmarks.lifting.scratch.runs import Example, examples
 from benchmarks.lifting.scratch.trees import TreeDefinition, Trees
 from tensmith.formula.expr import Call, Num, Read, Reduce, Size, fresh
+from tensmith.formula.functions import COMPARISONS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.formula.walk import parts, walk
@@ -33,11 +34,9 @@ from tensmith.lifting.synthesis.grammar import (
     FOLD,
     OUTSIDE,
     START,
-    TABLE,
     Grammar,
     Production,
     Symbol,
-    SynthesisSettings,
     free_grammar,
     kinds_of,
     operators_of,
@@ -45,6 +44,26 @@ from tensmith.lifting.synthesis.grammar import (
 )
 
 _FIRST, _MORE = 3, 20  # examples to begin with, and those a candidate has to stand
+_OPERATORS = (
+    "add sub mul minimum maximum div fmod floor_div mod neg abs exp log sqrt tanh and or not where cast"
+)
+_TABLE = frozenset((*COMPARISONS, *_OPERATORS.split()))
+
+
+@dataclass(frozen=True)
+class SynthesisSettings:
+    """How to search.
+
+    types: operators take only what fits, and a counter is replaced only by an index of as many values. trees:
+    operators, constants and the shapes of trees come from the source; else all operators and 0, 1, 2 as well.
+    growth: terms of few operators are tried before larger ones are made; else all up to the largest size are
+    made at once. seconds: of processor time, proofs included.
+    """
+
+    types: bool = True
+    trees: bool = True
+    growth: bool = True
+    seconds: float = 10.0
 
 
 def synthesise(function: Function, search: SynthesisSettings, effort: Effort | None = None) -> Term | None:
@@ -68,7 +87,8 @@ def _search(kernel: KnownPositions, search: SynthesisSettings, effort: Effort) -
     tested: set[Term] = set()
     while effort.left > 0 and known:
         points, target = kernel.points(known)
-        for term in enumerate_terms(grammar, points, target.__eq__, search, effort):
+        terms = enumerate_terms(grammar, points, target.__eq__, effort)
+        for term in terms if search.growth else _all_at_once(terms, effort):
             if term in tested or not well_typed(term) or term.type != kernel.result.type:
                 continue
             tested.add(term)
@@ -86,6 +106,11 @@ def _search(kernel: KnownPositions, search: SynthesisSettings, effort: Effort) -
         else:
             return None
     return None
+
+
+def _all_at_once(terms: Iterator[Term], effort: Effort) -> list[Term]:
+    found = list(terms)
+    return found if effort.left > 0 else []
 
 
 def _counterexample(kernel: KnownPositions, term: Term, source: Iterator[Example]) -> Example | None:
@@ -194,12 +219,13 @@ def grammar_of(kernel: KnownPositions, search: SynthesisSettings) -> Grammar:
     atoms = {context: _atoms(kernel, context, search) for context in (OUTSIDE, *kernel.folds)}
     if search.trees:
         return _Guided(kernel, atoms, search).grammar
+    assert search.types, "without trees, operators take what fits"
     type_ = kernel.result.type
     plain = [*(number(n, type_) for n in (0, 1, 2))]
     for terms in atoms.values():
         terms += plain
     steady = [term for term in atoms[OUTSIDE] if symbols(term).isdisjoint(kernel.written.indices)]
-    return free_grammar(type_, TABLE, kinds_of(TABLE), {**atoms, START: steady}, kernel.folds, search)
+    return free_grammar(type_, _TABLE, kinds_of(_TABLE), {**atoms, START: steady}, kernel.folds)
 
 
 def _leaves(trees: Trees) -> Iterator[Term]:

@@ -54,10 +54,9 @@ def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
         return summarize(function)
     except Refusal:
         from tensmith.lifting.synthesis.closed import complete
-        from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
         try:
-            found = complete(function, SynthesisSettings(seconds=seconds), _becomes_a_program)
+            found = complete(function, seconds, _becomes_a_program)
         except TimeUp:
             found = None
         if found is None:

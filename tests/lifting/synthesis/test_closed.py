@@ -14,7 +14,6 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.synthesis.closed import complete
-from tensmith.lifting.synthesis.grammar import SynthesisSettings
 
 LIFTED = {
     "running_mean": "double f(int n, const double *x) { double m = 0;"
@@ -53,7 +52,7 @@ def test_search_lifts_what_derivation_refuses(name: str, tmp_path: Path) -> None
     function = read(tmp_path, LIFTED[name])
     with pytest.raises(Refusal, match="iteration before"):
         summarize(function)
-    summary = complete(widened(function), SynthesisSettings(seconds=60))
+    summary = complete(widened(function), 60)
     assert summary is not None
     chance = random.Random(name)
     for _ in range(20):
@@ -70,7 +69,7 @@ def test_the_road_searches_by_itself_and_writes_a_certificate(name: str, tmp_pat
 
 def test_a_failed_search_keeps_the_reason_and_the_place(tmp_path: Path) -> None:
     function = read(tmp_path, LOGISTIC)
-    assert complete(function, SynthesisSettings(seconds=0.2)) is None
+    assert complete(function, 0.2) is None
     with pytest.raises(Refusal) as refusal:
         summarize(function)
     (result,) = lift_file(tmp_path / "f.c", run=False)
@@ -83,7 +82,7 @@ def test_what_is_not_usable_is_blocked(tmp_path: Path) -> None:
     seen: list[object] = []
     complete(
         function,
-        SynthesisSettings(seconds=1),
+        1,
         lambda summary: bool(seen.append(summary.loops[0].scalars["best"])),
     )
     assert len(seen) > 1 and len(seen) == len(set(map(str, seen)))
@@ -91,4 +90,4 @@ def test_what_is_not_usable_is_blocked(tmp_path: Path) -> None:
 
 def test_functions_that_are_derived_have_no_holes(tmp_path: Path) -> None:
     source = "int f(int n, const int *a) { int s = 0; for (int i = 0; i < n; i++) s += a[i]; return s; }"
-    assert complete(read(tmp_path, source), SynthesisSettings(seconds=1)) is None
+    assert complete(read(tmp_path, source), 1) is None

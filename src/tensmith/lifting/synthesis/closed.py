@@ -27,9 +27,7 @@ from tensmith.lifting.synthesis.examples import FAULTS, ExampleWorld, Value
 from tensmith.lifting.synthesis.grammar import (
     OUTSIDE,
     START,
-    TABLE,
     Grammar,
-    SynthesisSettings,
     free_grammar,
     kinds_of,
     operators_of,
@@ -45,15 +43,16 @@ _FRESH = re.compile(r"[\w.]+%\d+")
 
 def complete(
     function: Function,
-    search: SynthesisSettings,
+    seconds: float,
     usable: Callable[[Summary], bool] = lambda _: True,
 ) -> Summary | None:
     """The summary of a function that derivation refuses, its holes filled by search and all of it proved.
 
-    None where the search fails. usable: what else must be true of it.
+    None where the search fails. seconds: of processor time, proofs included; usable: what else must be true
+    of it.
     """
-    effort = Effort.within(search.seconds)
-    guesses = Guesses(search, effort)
+    effort = Effort.within(seconds)
+    guesses = Guesses(effort)
     while effort.left > 0:
         try:
             summary = summarize(function, guesses)
@@ -82,7 +81,6 @@ def unproved(summary: Summary, effort: Effort) -> Verdict | None:
 class Guesses:
     """The hook of `summarize`: for each hole the first candidate that is not blocked."""
 
-    search: SynthesisSettings
     effort: Effort
     asked: dict[str, str] = field(default_factory=dict)  # variable@loop -> its recurrence
     streams: dict[str, tuple[list[str], Iterator[Term]]] = field(default_factory=dict)
@@ -101,7 +99,7 @@ class Guesses:
         self.asked[own] = text
         if text not in self.streams:
             hole = Hole(own, after, counter, start)
-            self.streams[text] = (names, candidates(hole, self.search, self.effort))
+            self.streams[text] = (names, candidates(hole, self.effort))
         first, stream = self.streams[text]
         if text not in self.current:
             found = next(stream, None)
@@ -139,10 +137,10 @@ class Hole:
         return found
 
 
-def candidates(hole: Hole, search: SynthesisSettings, effort: Effort) -> Iterator[Term]:
+def candidates(hole: Hole, effort: Effort) -> Iterator[Term]:
     """Closed forms that agree with the recurrence on random runs; a run that speaks against one is kept."""
     chance = random.Random(hole.own)
-    grammar, folds = _grammar(hole, search)
+    grammar, folds = _grammar(hole)
     natural = frozenset(
         name for term in (hole.after, hole.start) for name in _counts(term) if name != hole.counter
     )
@@ -155,7 +153,7 @@ def candidates(hole: Hole, search: SynthesisSettings, effort: Effort) -> Iterato
         )
         target = tuple(value for _, run in runs for value in run)
         later = [n for n, point in enumerate(points.outside) if point.bound[hole.counter]]
-        for term in enumerate_terms(grammar, points, _agreeing(target, later), search, effort):
+        for term in enumerate_terms(grammar, points, _agreeing(target, later), effort):
             if term in tested or not well_typed(term):
                 continue
             tested.add(term)
@@ -193,13 +191,11 @@ def _counterexample(
 # The grammar of closed forms
 
 
-def _grammar(hole: Hole, search: SynthesisSettings) -> tuple[Grammar, dict[str, Poly]]:
+def _grammar(hole: Hole) -> tuple[Grammar, dict[str, Poly]]:
     type_, t, var = hole.start.type, Poly.symbol(hole.counter), fresh("k")
     known = [term for term in dict.fromkeys(_visible(hole.after)) if hole.own not in symbols(term)]
-    operators = operators_of([hole.after]) | _RING if search.trees else TABLE
-    if not search.trees:
-        known = [term for term in known if not isinstance(term, (Call, Choose))]
-    known += [number(n, type_) for n in ((0, 1) if search.trees else (0, 1, 2))]
+    operators = operators_of([hole.after]) | _RING
+    known += [number(n, type_) for n in (0, 1)]
     outside = [*_positions(t, type_), *_positions(t - 1, type_)[2:], hole.start]
     for term in known:
         outside.append(substitute(term, {hole.counter: t - 1}))
@@ -210,7 +206,7 @@ def _grammar(hole: Hole, search: SynthesisSettings) -> tuple[Grammar, dict[str, 
     starts = [hole.start, number(0, type_), number(1, type_)]
     folds = {var: t}
     atoms = {OUTSIDE: outside, var: inside, START: starts}
-    return free_grammar(type_, operators, kinds_of(operators), atoms, folds, search), folds
+    return free_grammar(type_, operators, kinds_of(operators), atoms, folds), folds
 
 
 def _positions(t: Poly, type_: MachineType) -> list[Term]:

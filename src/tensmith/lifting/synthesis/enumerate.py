@@ -19,9 +19,10 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64, MachineType
 from tensmith.lifting.summary import Term
 from tensmith.lifting.synthesis.examples import FAULTS, OPERATORS, ExampleWorld, cast, meaning
-from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Production, Symbol, SynthesisSettings
+from tensmith.lifting.synthesis.grammar import FOLD, OUTSIDE, Grammar, Production, Symbol
 
 Values = tuple[Any, ...]
+_LARGEST = 24  # operators of a term
 _PATIENCE = 512  # candidates between two looks at the clock
 
 
@@ -101,18 +102,12 @@ def enumerate_terms(
     grammar: Grammar,
     points: Points,
     wanted: Callable[[Values], bool],
-    search: SynthesisSettings,
     effort: Effort,
 ) -> Iterator[Term]:
     """Terms of the start symbol whose values are wanted, those of few operators first; ends with the time."""
     made = _Enumeration(grammar, points, wanted, effort)
-    sizes = itertools.takewhile(lambda _: effort.left > 0, range(search.size + 1))
-    found = itertools.chain.from_iterable(map(made.of_size, sizes))
-    if search.growth:
-        yield from found
-    else:
-        everything = list(found)
-        yield from everything if effort.left > 0 else ()
+    sizes = itertools.takewhile(lambda _: effort.left > 0, range(_LARGEST + 1))
+    return itertools.chain.from_iterable(map(made.of_size, sizes))
 
 
 @dataclass(frozen=True)

@@ -21,23 +21,6 @@ OUTSIDE, START, FOLD = "", "start", "fold."
 
 
 @dataclass(frozen=True)
-class SynthesisSettings:
-    """How to search.
-
-    types: operators take only what fits, and a counter is replaced only by an index of as many values. trees:
-    operators, constants and the shapes of trees come from the source; else all operators and 0, 1, 2 as well.
-    growth: terms of few operators are tried before larger ones are made; else all up to the largest size are
-    made at once. seconds: of processor time, proofs included. size: most operators of a term.
-    """
-
-    types: bool = True
-    trees: bool = True
-    growth: bool = True
-    seconds: float = 10.0
-    size: int = 24
-
-
-@dataclass(frozen=True)
 class Production:
     """symbol -> operator(parts); "fold.KIND" folds a term of the context `parts[0]` is in from `parts[1]`;
     `var` and `extent` are those of the fold."""
@@ -71,9 +54,6 @@ class Grammar:
 ARITHMETIC = ("add", "sub", "mul", "minimum", "maximum")
 _OF_INTEGERS = ("div", "fmod", "floor_div", "mod")
 _OF_FLOATS = ("exp", "log", "sqrt", "tanh")
-TABLE = frozenset(
-    (*ARITHMETIC, *_OF_INTEGERS, *_OF_FLOATS, *COMPARISONS, "neg", "abs", "and", "or", "not", "where")
-) | {"cast"}
 _FOLDS = {
     "sum": {"add", "sub", "neg"},
     "prod": {"mul", "where"},
@@ -105,34 +85,27 @@ def free_grammar(
     kinds: Sequence[str],
     atoms: Mapping[str, Sequence[Term]],
     folds: Mapping[str, Poly],
-    search: SynthesisSettings,
 ) -> Grammar:
     """Any operator on any terms that fit. atoms: by context, those under START are where folds start; folds:
     variable -> extent."""
     types = {term.type: None for terms in atoms.values() for term in terms}
     plain = [type_ for type_ in dict.fromkeys((start, *types)) if type_ != BOOL]
-
-    def symbol(type_: MachineType, context: str) -> Symbol:
-        return (type_ if search.types else None, context)
-
-    grammar = Grammar(symbol(start, OUTSIDE))
+    grammar = Grammar((start, OUTSIDE))
     for context, terms in atoms.items():
         for type_ in (*plain, BOOL):
-            grammar.contexts[symbol(type_, context)] = OUTSIDE if context == START else context
+            grammar.contexts[type_, context] = OUTSIDE if context == START else context
         for term in terms:
-            grammar.atoms.setdefault(symbol(term.type, context), []).append(term)
+            grammar.atoms.setdefault((term.type, context), []).append(term)
         if context == START:
             continue
-        rules = [rule for type_ in plain for rule in _rules(type_, plain, operators)]
-        for name, parts, type_ in rules if search.types else _untyped(start, rules):
-            operands = tuple(symbol(part, context) for part in parts)
-            grammar.rules.append(Production(symbol(type_, context), name, operands, type_))
+        for name, parts, made in (rule for type_ in plain for rule in _rules(type_, plain, operators)):
+            operands = tuple((part, context) for part in parts)
+            grammar.rules.append(Production((made, context), name, operands, made))
     for var, extent in folds.items():
-        for type_ in plain if search.types else [start]:
-            pair = (symbol(type_, var), symbol(type_, START))
+        for type_ in plain:
+            pair = ((type_, var), (type_, START))
             grammar.rules += [
-                Production(symbol(type_, OUTSIDE), f"{FOLD}{kind}", pair, type_, var, extent)
-                for kind in kinds
+                Production((type_, OUTSIDE), f"{FOLD}{kind}", pair, type_, var, extent) for kind in kinds
             ]
     return grammar
 
@@ -152,15 +125,6 @@ def _rules(type_: MachineType, types: Sequence[MachineType], operators: frozense
     if type_ == types[0]:
         found += [("and", (BOOL, BOOL), BOOL), ("or", (BOOL, BOOL), BOOL), ("not", (BOOL,), BOOL)]
     return [signature for signature in found if signature[0] in operators]
-
-
-def _untyped(start: MachineType, rules: Sequence[Signature]) -> list[Signature]:
-    """Each operator once, whatever its operands are; a conversion to each type."""
-    found = {}
-    for name, parts, type_ in rules:
-        result = type_ if name == "cast" or type_ == BOOL else start
-        found[name, result] = (name, parts, result)
-    return list(found.values())
 
 
 def well_typed(term: Term) -> bool:
