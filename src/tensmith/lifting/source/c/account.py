@@ -24,7 +24,7 @@ from tensmith.lifting.source.c.cursor import (
 )
 from tensmith.lifting.source.c.evaluate import spelled
 from tensmith.lifting.source.c.pragmas import Hazard, attribute_hazard, harmless_attribute
-from tensmith.lifting.source.c.whitelist import Modelled, NoEffect, cursor_meaning
+from tensmith.lifting.source.c.whitelist import MODELLED, cursor_meaning
 from tensmith.lifting.source.c.writes import changes
 
 
@@ -57,11 +57,11 @@ def account(context: LoweringContext, cursor: Cursor) -> None:
             check_attribute(cursor)
             continue
         found = cursor_meaning(name)
-        if isinstance(found, NoEffect):
+        if found.harmless:
             continue
         inner = children(cursor)
-        if not isinstance(found, Modelled) and identity(cursor) not in context.attributed:
-            raise Refusal(found.why, position(cursor))
+        if found.refused and identity(cursor) not in context.attributed:
+            raise Refusal(found.refused, position(cursor))
         if identity(cursor) not in context.seen and not through(name, inner):
             reason = f"`{spelled(cursor) or name.lower()}` is not understood"
             raise Refusal(f"{reason}: write it in plainer terms", place(cursor))
@@ -88,15 +88,15 @@ def counted(cursor: Cursor, name: str, inner: list[Cursor]) -> list[Cursor]:
 def check_attribute(cursor: Cursor) -> None:
     """An attribute must be known to change no value."""
     found = cursor_meaning(kind(cursor))
-    if isinstance(found, NoEffect):
+    if found.harmless:
         return
     if kind(cursor) == "UNEXPOSED_ATTR":
         name = spelling_word(cursor)
         if harmless_attribute(name):
             return
         raise Refusal(attribute_hazard(name), place(cursor))
-    assert not isinstance(found, Modelled)
-    raise Refusal(found.why, place(cursor))
+    assert found != MODELLED
+    raise Refusal(found.refused, place(cursor))
 
 
 def place(cursor: Cursor) -> SourcePosition:

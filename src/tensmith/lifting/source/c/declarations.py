@@ -54,11 +54,9 @@ from tensmith.lifting.source.c.vectors import declare_vector
 from tensmith.lifting.source.c.whitelist import (
     PROPERTIES,
     STORAGE,
-    NoEffect,
-    RefusedSyntax,
+    Meaning,
     cursor_meaning,
     type_meaning,
-    why,
 )
 
 ELEMENTS = 4096  # of an initialiser; more is data, not code
@@ -98,8 +96,8 @@ def declare(context: LoweringContext, cursor: Cursor) -> None:
 def check_silent(cursor: Cursor) -> None:
     """A declaration that is no variable must be known to do nothing."""
     found = cursor_meaning(kind(cursor))
-    if not isinstance(found, NoEffect):
-        raise Refusal(why(found, "a declaration that is not understood"), position(cursor))
+    if not found.harmless:
+        raise Refusal(found.refused or "a declaration that is not understood", position(cursor))
     if kind(cursor) == "TYPEDEF_DECL" and not constant_extents(cursor.underlying_typedef_type):
         reason = "a type whose length is known at run time only"
         raise Refusal(f"{reason}: declare the array with its length", position(cursor))
@@ -109,23 +107,22 @@ def check_storage(cursor: Cursor, fixed: bool) -> None:
     """A variable lives in the function, or is a constant."""
     where, name = position(cursor), cursor.spelling
     storage = cursor.storage_class.name
-    found = STORAGE.get(
-        storage, RefusedSyntax("stored in a way that is not known here: use a local variable")
-    )
+    unknown = Meaning(refused="stored in a way that is not known here: use a local variable")
+    problem = STORAGE.get(storage, unknown).refused
     if storage == "STATIC" and not fixed:
         reason = f"{name} is static: it keeps its value from call to call"
         raise Refusal(f"{reason}; make it a parameter or a constant", where)
     if storage == "EXTERN" and not fixed:
         raise Refusal(f"{name} is a variable outside the function: pass it as a parameter", where)
     if cursor.tls_kind.name != "NONE" and not fixed:
-        found = PROPERTIES["thread-local"]
+        problem = PROPERTIES["thread-local"]
     kind_of = cursor.type.get_canonical()
     if kind_of.is_volatile_qualified():
-        found = PROPERTIES["volatile"]
-    elif isinstance(type_meaning(kind(kind_of)), RefusedSyntax):
+        problem = PROPERTIES["volatile"]
+    elif type_meaning(kind(kind_of)).refused:
         raise Refusal(unsupported(cursor.type, name), where)
-    if isinstance(found, RefusedSyntax):
-        raise Refusal(f"{name} is {found.why}", where)
+    if problem:
+        raise Refusal(f"{name} is {problem}", where)
 
 
 def only(context: LoweringContext, cursor: Cursor) -> Cursor:

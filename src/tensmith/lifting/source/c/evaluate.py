@@ -18,7 +18,7 @@ from tensmith.lifting.source.c.arithmetic import cast, defined_everywhere, integ
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position
 from tensmith.lifting.source.c.types import scalar
-from tensmith.lifting.source.c.whitelist import PROPERTIES, cursor_meaning, registers, type_meaning, why
+from tensmith.lifting.source.c.whitelist import PROPERTIES, cursor_meaning, registers, type_meaning
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], c_places.Value]
 EXPRESSIONS: dict[str, Handler] = {}
@@ -33,7 +33,7 @@ def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
     handler = EXPRESSIONS.get(name)
     if handler is None:
         default = f"an expression that is not understood ({name.lower()}): write it in plainer terms"
-        raise Refusal(why(cursor_meaning(name), default), position(cursor))
+        raise Refusal(cursor_meaning(name).refused or default, position(cursor))
     check_type(cursor)
     context.see(cursor)
     return handler(context, cursor)
@@ -42,10 +42,10 @@ def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:
 def check_type(cursor: Cursor) -> None:
     """Refuse an expression whose type has no meaning here."""
     kind_of = cursor.type.get_canonical()
-    found = type_meaning(kind(kind_of))
+    problem = type_meaning(kind(kind_of)).refused
     if kind_of.is_volatile_qualified():
-        found = PROPERTIES["volatile"]
-    if problem := why(found, ""):
+        problem = PROPERTIES["volatile"]
+    if problem:
         raise Refusal(f"`{spelled(cursor)}` is {problem}", position(cursor))
 
 

@@ -43,7 +43,7 @@ from tensmith.lifting.source.c.memory import address_of, arithmetic, choose, com
 from tensmith.lifting.source.c.places import ElementPlace, Null, ScalarPlace, Value, is_number
 from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import constant_extents, is_array, is_pointer, scalar, unsupported
-from tensmith.lifting.source.c.whitelist import OPERATORS, RefusedSyntax
+from tensmith.lifting.source.c.whitelist import OPERATORS
 
 
 @expression(
@@ -185,9 +185,8 @@ def unary(context: LoweringContext, cursor: Cursor) -> Value:
 def modelled_operator(cursor: Cursor) -> str:
     """The operator, if it has a meaning here."""
     sign = operator(cursor)
-    found = OPERATORS[sign]
-    if isinstance(found, RefusedSyntax):
-        raise Refusal(found.why, position(cursor))
+    if problem := OPERATORS[sign].refused:
+        raise Refusal(problem, position(cursor))
     return sign
 
 

@@ -125,7 +125,7 @@ def parameter(context: LoweringContext, frame: CFrame, cursor: Cursor, number: i
     where, at = position(cursor), key(cursor)
     name = cursor.spelling or context.fresh(f"unnamed_{number + 1}")
     if c_types.plain(cursor.type).is_volatile_qualified():
-        raise Refusal(f"{name} is {PROPERTIES['volatile'].why}", where)
+        raise Refusal(f"{name} is {PROPERTIES['volatile']}", where)
     found = c_types.shape(cursor.type, where)
     if found is not None and c_types.vector_element(cursor.type) is not None:
         return vector_parameter(context, frame, cursor, name, found)

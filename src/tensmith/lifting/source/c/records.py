@@ -56,7 +56,7 @@ def extents_only(field: Cursor) -> bool:
 def refuse(field: Cursor, problem: str) -> None:
     """Refuse a field for a property that `PROPERTIES` names."""
     name = field.spelling or "without a name"
-    raise Refusal(f"the field {name} is {PROPERTIES[problem].why}", position(field))
+    raise Refusal(f"the field {name} is {PROPERTIES[problem]}", position(field))
 
 
 def check_number_field(field: Cursor) -> None:

@@ -31,7 +31,7 @@ from tensmith.lifting.source.c.memory import is_zero
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
 from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
-from tensmith.lifting.source.c.whitelist import cursor_meaning, registers, why
+from tensmith.lifting.source.c.whitelist import cursor_meaning, registers
 from tensmith.lifting.source.c.writes import body, returns
 
 
@@ -88,7 +88,7 @@ def run(context: LoweringContext, statements: list[Cursor]) -> None:
             if handler is None:
                 reason = f"a statement that is not understood ({name.lower()}): write it in plainer terms"
                 reason = BREAK if name == "BREAK_STMT" else reason
-                raise Refusal(why(cursor_meaning(name), reason), position(cursor))
+                raise Refusal(cursor_meaning(name).refused or reason, position(cursor))
             context.see(cursor)
             if ended := handler(context, cursor):
                 return early(context, ended, rest, position(cursor))
@@ -134,7 +134,7 @@ def unattributed(context: LoweringContext, cursor: Cursor) -> Cursor:
     pragma = words[:1] == ["#"]  # pragmas are looked at in the text
     known = all(name in ATTRIBUTE_WORDS or harmless_attribute(name) for name in names)
     if len(inner) != 1 or not words or not (pragma or known):
-        raise Refusal(why(cursor_meaning(kind(cursor)), ""), position(cursor))
+        raise Refusal(cursor_meaning(kind(cursor)).refused, position(cursor))
     context.see(cursor)
     context.attributed.add(identity(cursor))
     return inner[0]

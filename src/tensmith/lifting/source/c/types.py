@@ -11,7 +11,7 @@ from tensmith.formula.expr import SourcePosition
 from tensmith.formula.types import BOOL, F32, F64, I32, I64, MachineType
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.cursor import Cursor, Type, kind
-from tensmith.lifting.source.c.whitelist import RefusedSyntax, type_meaning
+from tensmith.lifting.source.c.whitelist import type_meaning
 
 I8, I16 = MachineType("i8"), MachineType("i16")
 U8, U16, U32, U64 = map(MachineType, ("u8", "u16", "u32", "u64"))
@@ -192,9 +192,8 @@ def unsupported(type_: Type, what: str) -> str:
     name, spelling = kind(plain(type_)), type_.spelling
     if name == "LONGDOUBLE":
         return f"{what} is a long double: use double"
-    found = type_meaning(name)
-    if isinstance(found, RefusedSyntax):
-        return f"{what} is {found.why}"
+    if problem := type_meaning(name).refused:
+        return f"{what} is {problem}"
     if name in ("FUNCTIONPROTO", "FUNCTIONNOPROTO") or "(*)(" in spelling:
         return f"{what} is a function pointer: call the function by its name"
     declaration = record(innermost(type_))

@@ -8,32 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 
 from tensmith.lifting.source.c.cursor import BINARY, UNARY
 
 
 @dataclass(frozen=True)
-class Modelled:
-    """A handler gives it its meaning."""
+class Meaning:
+    """What becomes of a kind: a handler gives it its meaning, unless one of these says more.
+
+    harmless: why it changes no value; nothing inside is looked at. refused: what stands in the way, and what
+    to write instead.
+    """
+
+    harmless: str = ""
+    refused: str = ""
 
 
-@dataclass(frozen=True)
-class NoEffect:
-    """It changes no value, for this reason; nothing inside is looked at."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class RefusedSyntax:
-    """It cannot be lifted: what stands in the way and what to write instead."""
-
-    why: str
-
-
-Meaning: TypeAlias = Modelled | NoEffect | RefusedSyntax
-MODELLED = Modelled()
+MODELLED = Meaning()
 
 Handler = TypeVar("Handler")
 
@@ -42,9 +34,9 @@ def table(modelled: str, without: dict[str, str], refused: dict[str, str]) -> di
     """A table by name."""
     found: dict[str, Meaning] = dict.fromkeys(modelled.split(), MODELLED)
     for names, why in without.items():
-        found |= {name: NoEffect(why) for name in names.split()}
+        found |= {name: Meaning(harmless=why) for name in names.split()}
     for names, why in refused.items():
-        found |= {name: RefusedSyntax(why) for name in names.split()}
+        found |= {name: Meaning(refused=why) for name in names.split()}
     return found
 
 
@@ -198,13 +190,13 @@ OPERATORS = table(
 # Properties of declarations and types that are no kinds of their own: what the front end asks libclang for.
 
 PROPERTIES = {
-    "volatile": RefusedSyntax("volatile: its reads and writes mean more than its value"),
-    "thread-local": RefusedSyntax("thread-local: it keeps its value from call to call; make it a parameter"),
-    "bit-field": RefusedSyntax("a bit-field: its value is cut to its width; use a whole integer and mask it"),
-    "anonymous field": RefusedSyntax("an anonymous struct or union: give the field a name"),
-    "mutable": RefusedSyntax("mutable: use a struct of plain fields"),
-    "flexible array": RefusedSyntax("an array without a length: use a pointer"),
-    "default member": RefusedSyntax("a field with a default value: set it where the variable is declared"),
+    "volatile": "volatile: its reads and writes mean more than its value",
+    "thread-local": "thread-local: it keeps its value from call to call; make it a parameter",
+    "bit-field": "a bit-field: its value is cut to its width; use a whole integer and mask it",
+    "anonymous field": "an anonymous struct or union: give the field a name",
+    "mutable": "mutable: use a struct of plain fields",
+    "flexible array": "an array without a length: use a pointer",
+    "default member": "a field with a default value: set it where the variable is declared",
 }
 
 
@@ -215,8 +207,8 @@ def meaning(of: dict[str, Meaning], families: dict[str, str], name: str) -> Mean
         return found
     for prefix, why in families.items():
         if name.startswith(prefix):
-            return RefusedSyntax(why)
-    return RefusedSyntax(f"what is not known here ({name.lower()}): write it in plainer terms")
+            return Meaning(refused=why)
+    return Meaning(refused=f"what is not known here ({name.lower()}): write it in plainer terms")
 
 
 def cursor_meaning(name: str) -> Meaning:
@@ -227,11 +219,6 @@ def cursor_meaning(name: str) -> Meaning:
 def type_meaning(name: str) -> Meaning:
     """What becomes of a kind of type."""
     return meaning(TYPES, TYPE_FAMILIES, name)
-
-
-def why(found: Meaning, otherwise: str) -> str:
-    """Why something is refused; else what is said of what is not."""
-    return found.why if isinstance(found, RefusedSyntax) else otherwise
 
 
 def registers(handlers: dict[str, Handler]) -> Callable[..., Callable[[Handler], Handler]]:
