@@ -7,10 +7,11 @@ from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
 from fractions import Fraction
+from operator import add, mul, sub
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, rebuilt
 from tensmith.formula.functions import COMPARISONS, DIVISIONS, EXTREMES, WRAPPING
-from tensmith.formula.poly import Poly, floor_div
+from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.formula.walk import polys, walk
 from tensmith.lifting.summarize.constants import (
@@ -25,11 +26,8 @@ from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term
 
 Conjunction = tuple[Poly, ...]
-_POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {
-    "add": lambda a, b: a + b,
-    "sub": lambda a, b: a - b,
-    "mul": lambda a, b: a * b,
-}  # fmt: skip
+# Operators that polynomials are closed under.
+POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {"add": add, "sub": sub, "mul": mul}
 
 
 def index(poly: Poly, type_: MachineType) -> Term:
@@ -116,7 +114,7 @@ class SizeAlgebra:
             case Call(("add" | "sub" | "mul") as operator, (left, right), MachineType("int")):
                 a = self.poly(left, loose)
                 b = None if a is None else self.poly(right, loose)
-                return None if a is None or b is None else _POLYNOMIAL[operator](a, b)
+                return None if a is None or b is None else POLYNOMIAL[operator](a, b)
             case Call(
                 ("div" | "floor_div" | "right_shift") as operator, (top, Num(by)), MachineType("int")
             ) if by > 0:
@@ -124,7 +122,7 @@ class SizeAlgebra:
                 if operator == "div" and not loose:
                     found = self._claimed(found)
                 bottom = 2 ** int(by) if operator == "right_shift" else int(by)
-                return None if found is None else floor_div(found, Poly.of(bottom))
+                return None if found is None else found // bottom
             case Call("mod" | "fmod" | "bitwise_and" as operator, (top, Num(by)), MachineType("int")) if (
                 self.counting
             ):
@@ -160,20 +158,18 @@ class SizeAlgebra:
                     self.used(scope, low)
                 self.claim(bottom - 1)
                 self.used(scope, bottom)
-                quotient = floor_div(top, bottom)
-                return quotient if operator in ("div", "floor_div") else top - quotient * bottom
+                return top // bottom if operator in ("div", "floor_div") else top % bottom
         return self.poly(term)
 
     def _remainder(self, operator: str, top: Poly | None, by: int) -> Poly | None:
         """What is left of a division by a number, or of bits: the last ones, or all but those."""
         if operator == "bitwise_and":
-            if by & (by + 1) == 0 or (by < 0 and -by & (-by - 1) == 0):
-                power = by + 1 if by >= 0 else -by
-                whole = None if top is None else floor_div(top, Poly.of(power)) * power
-                return whole if by < 0 or whole is None or top is None else top - whole
-            return None
+            power = by + 1 if by >= 0 else -by
+            if top is None or power & (power - 1):
+                return None
+            return top % power if by >= 0 else top // power * power
         top = self._claimed(top) if operator == "fmod" else top
-        return None if top is None or by <= 0 else top - floor_div(top, Poly.of(by)) * by
+        return None if top is None or by <= 0 else top % by
 
     @contextmanager
     def counts(self) -> Iterator[None]:
@@ -282,8 +278,8 @@ class SizeAlgebra:
                 self.used(scope, poly)
         if operator == "neg":
             return -polys[0]
-        if operator in _POLYNOMIAL:
-            return _POLYNOMIAL[operator](*polys)
+        if operator in POLYNOMIAL:
+            return POLYNOMIAL[operator](*polys)
         if len(polys) != 2:
             return None
         top, bottom = polys
@@ -297,8 +293,7 @@ class SizeAlgebra:
         if operator in DIVISIONS and scope.proves(bottom - 1):
             if operator in ("div", "fmod") and not scope.proves(top):
                 return None
-            quotient = floor_div(top, bottom)
-            return quotient if operator in ("div", "floor_div") else top - quotient * bottom
+            return top // bottom if operator in ("div", "floor_div") else top % bottom
         return None
 
     def cast(self, value: Term, type_: MachineType, scope: Scope) -> Term:

@@ -16,7 +16,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import loads, polys
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, is_open, shorter, varies
+from tensmith.lifting.summarize.algebra import POLYNOMIAL, SizeAlgebra, index, is_open, shorter, varies
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import both
 from tensmith.lifting.summarize.scope import Scope
@@ -58,13 +58,8 @@ def choices(term: Term, scope: Scope, poly: Callable[[Term], Poly | None]) -> li
 
 
 def _joined(operator: str, a: Poly, b: Poly, scope: Scope) -> list[Chosen]:
-    match operator:
-        case "add":
-            return [(a + b, scope)]
-        case "sub":
-            return [(a - b, scope)]
-        case "mul":
-            return [(a * b, scope)]
+    if operator in POLYNOMIAL:
+        return [(POLYNOMIAL[operator](a, b), scope)]
     above = a - b if operator == "maximum" else b - a
     return [(a, scope.knowing((above,))), (b, scope.knowing((-above,)))]
 
@@ -136,9 +131,7 @@ class ChosenPlaces:
                 return None if found is None else -found
             case Call(("add" | "sub" | "mul") as operator, (left, right), MachineType("int")):
                 a, b = self.poly(left), self.poly(right)
-                if a is None or b is None:
-                    return None
-                return a + b if operator == "add" else a - b if operator == "sub" else a * b
+                return None if a is None or b is None else POLYNOMIAL[operator](a, b)
             case Call("cast", (inner,), MachineType("int", bits)) if bits is None or bits >= 32:
                 return self.poly(inner)
         return self._position(term)
@@ -196,9 +189,9 @@ class ChosenPlaces:
             holds = {low: inside.proves(low - free), high: inside.proves(free - high), free: True}
             if not holds[poly]:
                 return None
-        value = _position(free - low)
+        value = index(free - low, I64)
         if not self.scope.proves(high - free):
-            value = Call("minimum", (value, _position(high - low)), I64)
+            value = Call("minimum", (value, index(high - low, I64)), I64)
         if not self.scope.proves(free - low):
             value = Call("maximum", (value, number(0, I64)), I64)
         return value
@@ -210,10 +203,10 @@ class ChosenPlaces:
             return Choose(term.conditions, then, otherwise, I64)
         poly = self._position(term)
         if poly is not None:
-            return _position(poly - low)
+            return index(poly - low, I64)
         assert isinstance(term, Call), "sums of choices are left"
         inner = Call(term.function, tuple(self._counted(each, Poly.of(0)) for each in term.args), I64)
-        return inner if low == 0 else Call("sub", (inner, _position(low)), I64)
+        return inner if low == 0 else Call("sub", (inner, index(low, I64)), I64)
 
 
 def placed(term: Term, values: Mapping[str, Term]) -> Term:
@@ -228,7 +221,7 @@ def placed(term: Term, values: Mapping[str, Term]) -> Term:
                 value = _valued(poly, values)
                 return value if type_ == I64 else Call("cast", (value,), type_)
             case Read(array, indices, type_) if varies(part):
-                return looked_up(array, [_valued(index, values) for index in indices], type_)
+                return looked_up(array, [_valued(poly, values) for poly in indices], type_)
             case Choose(conditions, then, otherwise, type_) if varies(part):
                 fixed = tuple(poly for poly in conditions if poly.symbols().isdisjoint(values))
                 holds: Term | None = None
@@ -251,10 +244,6 @@ def read_at_entry(term: Term, arrays: Mapping[str, object]) -> bool:
     return all(read.tensor in arrays for read in loads(term))
 
 
-def _position(poly: Poly) -> Term:
-    return Size(poly, I64) if poly.constant is None else number(poly.constant, I64)
-
-
 def _valued(poly: Poly, values: Mapping[str, Term]) -> Term:
     """A polynomial that is linear in variables, as a term."""
     found: Term | None = None
@@ -265,8 +254,8 @@ def _valued(poly: Poly, values: Mapping[str, Term]) -> Term:
         poly = poly - factor * Poly.symbol(name)
         part = values[name]
         if factor != 1:
-            part = Call("mul", (_position(factor), part), I64)
+            part = Call("mul", (index(factor, I64), part), I64)
         found = part if found is None else Call("add", (found, part), I64)
     if found is None:
         return Size(poly, I64)
-    return found if poly == 0 else Call("add", (found, _position(poly)), I64)
+    return found if poly == 0 else Call("add", (found, index(poly, I64)), I64)
