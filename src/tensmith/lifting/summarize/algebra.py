@@ -22,10 +22,9 @@ from tensmith.lifting.summarize.constants import (
     number,
 )
 from tensmith.lifting.summarize.logic import simplified
-from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.scope import Conjunction, Scope
 from tensmith.lifting.summary import Term
 
-Conjunction = tuple[Poly, ...]
 # Operators that polynomials are closed under.
 POLYNOMIAL: dict[str, Callable[[Poly, Poly], Poly]] = {"add": add, "sub": sub, "mul": mul}
 
@@ -68,7 +67,7 @@ def mapped(term: Term, change: Callable[[Poly], Poly], taken: frozenset[str]) ->
             return index(change(part.poly), part.type)
         made = rebuilt(part, inner, change)
         if isinstance(made, Choose):
-            return choice([(made.conditions, made.then)], made.otherwise, Scope())
+            return Scope().choice([(made.conditions, made.then)], made.otherwise)
         return made
 
     return inner(term)
@@ -395,7 +394,7 @@ class SizeAlgebra:
             return None
         found = [(*chosen.conditions, *case) for case in then]
         found += [(-poly - 1, *case) for poly in chosen.conditions for case in otherwise]
-        kept = [shorter(case, scope) for case in found]
+        kept = [scope.shorter(case) for case in found]
         return tuple(dict.fromkeys(case for case in kept if case is not None))
 
     def _bound(self, term: Term) -> Poly | None:
@@ -424,41 +423,12 @@ class SizeAlgebra:
         if found is not None and (
             len(found) == 0 or found == ((),) or _by_position(found, scope, then, otherwise)
         ):
-            return choice(tuple((conjunction, then) for conjunction in found), otherwise, scope)
+            return scope.choice(tuple((conjunction, then) for conjunction in found), otherwise)
         if isinstance(condition, Call) and condition.function == "not":
             return self.select(condition.args[0], otherwise, then, scope)
         if isinstance(condition, Call) and condition.function == "not_equal":
             return self.select(Call("equal", condition.args, BOOL), otherwise, then, scope)
         return Call("where", (condition, then, otherwise), then.type)
-
-
-def choice(found: Sequence[tuple[Conjunction, Term]], otherwise: Term, scope: Scope) -> Term:
-    """The first value whose conditions hold, else `otherwise`, without what the scope decides."""
-    kept: list[tuple[Conjunction, Term]] = []
-    for conditions, value in found:
-        open_ = tuple(dict.fromkeys(poly for poly in conditions if not scope.proves(poly)))
-        if any(scope.refutes(poly) for poly in open_):
-            continue
-        if not open_:
-            otherwise = value
-            break
-        kept.append((open_, value))
-    for conditions, value in reversed(kept):
-        if value != otherwise:
-            otherwise = Choose(conditions, value, otherwise, otherwise.type)
-    return otherwise
-
-
-def shorter(conditions: Conjunction, scope: Scope) -> Conjunction | None:
-    """Conditions without those that follow from the others; None where they cannot all hold."""
-    kept = list(conditions)
-    for poly in conditions:
-        others = scope.knowing(other for other in kept if other != poly)
-        if others.refutes(poly):
-            return None
-        if others.proves(poly):
-            kept.remove(poly)
-    return tuple(kept)
 
 
 def varies(poly: Poly) -> bool:

@@ -16,7 +16,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import loads, polys
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import POLYNOMIAL, SizeAlgebra, index, is_open, shorter, varies
+from tensmith.lifting.summarize.algebra import POLYNOMIAL, SizeAlgebra, index, is_open, varies
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import both
 from tensmith.lifting.summarize.scope import Scope
@@ -32,7 +32,7 @@ def choices(term: Term, scope: Scope, poly: Callable[[Term], Poly | None]) -> li
     without choices."""
     match term:
         case Choose(conditions, then, otherwise):
-            left = shorter(conditions, scope)
+            left = scope.shorter(conditions)
             if not left:
                 return choices(otherwise if left is None else then, scope, poly)
             conditions = left

@@ -15,7 +15,7 @@ from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, is_open, symbols, varies
+from tensmith.lifting.summarize.algebra import SizeAlgebra, index, is_open, symbols, varies
 from tensmith.lifting.summarize.chosen import ChosenPlaces, placed, read_at_entry
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import as_it_lies, row_major, split
@@ -263,7 +263,7 @@ class Execution:
                 then = chosen(term.then, scope.knowing(term.conditions))
                 only = len(term.conditions) == 1
                 rest = scope.knowing((-term.conditions[0] - 1,)) if only else scope
-                return choice([(term.conditions, then)], chosen(term.otherwise, rest), scope)
+                return scope.choice([(term.conditions, then)], chosen(term.otherwise, rest))
         if any(self.algebra.aside().poly(term) is None for term in terms):
             if load.array in self.locals and not state.arrays[load.array].base:
                 return self._in_table(load, terms, state, scope)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.types import BOOL
-from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import FALSE, TRUE, bit
 from tensmith.lifting.summarize.scope import Scope
@@ -44,7 +44,7 @@ class Flag:
                 return self.algebra.apply(operator, given, type_, self.scope)
             case Choose(conditions, then, otherwise, _):
                 chosen = [(conditions, self._given(then, value))]
-                return choice(chosen, self._given(otherwise, value), self.scope)
+                return self.scope.choice(chosen, self._given(otherwise, value))
         return term
 
 

@@ -14,8 +14,8 @@ from tensmith.formula.expr import NOWHERE, Read, SourcePosition
 from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import Conjunction, choice, substitute
-from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.algebra import substitute
+from tensmith.lifting.summarize.scope import Conjunction, Scope
 from tensmith.lifting.summary import Term, Written
 
 _ZERO = Poly.of(0)
@@ -114,11 +114,11 @@ def lookup(
         values, conditions = met
         value = substitute(value_of(box), values)
         if not conditions:
-            return choice(found, value, around)
+            return around.choice(found, value)
         found.append((conditions, value))
         if len(conditions) == 1:
             scope = scope.knowing((-conditions[0] - 1,))
-    return choice(found, below(at, scope, position), around)
+    return around.choice(found, below(at, scope, position))
 
 
 def meet(

@@ -9,7 +9,7 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
-from tensmith.lifting.summarize.algebra import SizeAlgebra, choice, index, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra, index, symbols
 from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme, of_numbers
@@ -102,7 +102,7 @@ class Recurrence:
                     then, otherwise, lambda a, b: self.algebra.select(condition, a, b, self.scope)
                 )
             case Choose(conditions, then, otherwise, _):
-                return self._choice(then, otherwise, lambda a, b: choice([(conditions, a)], b, self.scope))
+                return self._choice(then, otherwise, lambda a, b: self.scope.choice([(conditions, a)], b))
             case Reduce(_, _, _, body) if not self._inside(body):
                 return self._fold(term, self._step(first(term)))
         return None

@@ -6,13 +6,16 @@ proof, False means that none was found.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
+from tensmith.formula.expr import Choose
 from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 from tensmith.lifting.summary import Term
 
+Conjunction: TypeAlias = tuple[Poly, ...]
 _DEPTH = 2
 
 
@@ -70,6 +73,33 @@ class Scope:
     def decides(self, poly: Poly) -> bool | None:
         """Whether poly >= 0; None where it is not known."""
         return True if self.proves(poly) else False if self.refutes(poly) else None
+
+    def choice(self, found: Sequence[tuple[Conjunction, Term]], otherwise: Term) -> Term:
+        """The first value whose conditions hold, else `otherwise`, without what is decided here."""
+        kept: list[tuple[Conjunction, Term]] = []
+        for conditions, value in found:
+            open_ = tuple(dict.fromkeys(poly for poly in conditions if not self.proves(poly)))
+            if any(self.refutes(poly) for poly in open_):
+                continue
+            if not open_:
+                otherwise = value
+                break
+            kept.append((open_, value))
+        for conditions, value in reversed(kept):
+            if value != otherwise:
+                otherwise = Choose(conditions, value, otherwise, otherwise.type)
+        return otherwise
+
+    def shorter(self, conditions: Conjunction) -> Conjunction | None:
+        """Conditions without those that follow from the others; None where they cannot all hold."""
+        kept = list(conditions)
+        for poly in conditions:
+            others = self.knowing(other for other in kept if other != poly)
+            if others.refutes(poly):
+                return None
+            if others.proves(poly):
+                kept.remove(poly)
+        return tuple(kept)
 
     def upper(self, poly: Poly) -> Poly | None:
         """The least upper bound found that names no index variable."""

@@ -12,7 +12,7 @@ from tensmith.formula.expr import Call, Choose, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import choice, index, substitute, symbols
+from tensmith.lifting.summarize.algebra import index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
@@ -169,7 +169,7 @@ class Solver:
             )
             if length_of(name) is not None:
                 return self._row_length(name, before)
-            return choice([((self.iteration.t - 1,), before)], start, self.iteration.head)
+            return self.iteration.head.choice([((self.iteration.t - 1,), before)], start)
         step = Recurrence(own, start, self.iteration.run.algebra, self.iteration.inside).step(after)
         if step is not None:
             return self._fold(step, start, self.iteration.inside, self.iteration.t)
@@ -262,7 +262,7 @@ class Solver:
                 return replace(term, body=inner, start=self.resolve(first(term), scope))
             case Choose(conditions, then, otherwise, _):
                 made = [(conditions, self.resolve(then, scope.knowing(conditions)))]
-                return choice(made, self.resolve(otherwise, scope), scope)
+                return scope.choice(made, self.resolve(otherwise, scope))
         return term
 
     def _position(self, poly: Poly, type_: MachineType, scope: Scope) -> Term:

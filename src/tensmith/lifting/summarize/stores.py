@@ -15,7 +15,7 @@ from tensmith.formula.expr import Read, SourcePosition, fresh, rebuilt
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import choice, is_open, substitute, symbols
+from tensmith.lifting.summarize.algebra import is_open, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration, derived
@@ -199,7 +199,7 @@ class Stores:
         scope = self.iteration.inside.binding(*body.ranges).knowing(body.where)
         if place.active:
             scope = self._elements(place)
-            value = choice([(self._active(place), value)], Read(own, (), value.type), scope)
+            value = scope.choice([(self._active(place), value)], Read(own, (), value.type))
         elif own not in symbols(value):
             return substitute(self.resolve(value, scope), {self.iteration.counter: self.iteration.t - 1})
         step = Recurrence(own, start, self.iteration.run.algebra, scope).step(value)
