@@ -10,7 +10,6 @@ outputs    results -> boxes of parameters, and returned values
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar
@@ -178,13 +177,12 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
 
 def _written_out(lowering: Lowering, poly: Poly) -> str:
     """A polynomial as it is shown, over what the function has: sizes are written out."""
-    shown = display(poly)
-    for size in reversed(lowering.sizes.all):  # each over parameters and sizes before it
+    written: dict[str, Poly] = {}
+    for size in lowering.sizes.all:  # each over parameters and sizes before it
         if size.poly != Poly.symbol(size.symbol) and not size.where:
-            alone = length_of(str(size.poly)) is not None
-            value = display(size.poly) if alone else f"max(0, {display(size.poly)})"
-            shown = re.sub(rf"\b{re.escape(size.symbol)}\b", value, shown)
-    return shown
+            value, alone = size.poly.substitute(written), length_of(str(size.poly)) is not None
+            written[size.symbol] = value if alone else Poly.symbol(f"max(0, {display(value)})")
+    return display(poly.substitute(written))
 
 
 def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
