@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
 from tensmith.errors import TensmithError, UsageError, first_line, nearest
 
 T = TypeVar("T")
+Key = TypeVar("Key")
 
 _plugins_loaded = False
 
@@ -41,6 +42,19 @@ def _load_plugins() -> None:
                 raise TensmithError(
                     f"the plugin {module}{of} cannot be loaded ({why}); repair or uninstall it"
                 ) from error
+
+
+def entered_in(table: dict[Key, T]) -> Callable[..., Callable[[T], T]]:
+    """The decorator that enters what it stands at in a table, under one or more keys."""
+
+    def under(*keys: Key) -> Callable[[T], T]:
+        def enter(item: T) -> T:
+            table.update(dict.fromkeys(keys, item))
+            return item
+
+        return enter
+
+    return under
 
 
 # As many names an error lists.

@@ -18,13 +18,12 @@ from tensmith.lifting.source.c.arithmetic import cast, defined_everywhere, integ
 from tensmith.lifting.source.c.context import LoweringContext
 from tensmith.lifting.source.c.cursor import Cursor, bare, children, kind, operator, position
 from tensmith.lifting.source.c.types import scalar
-from tensmith.lifting.source.c.whitelist import PROPERTIES, cursor_meaning, registers, type_meaning
+from tensmith.lifting.source.c.whitelist import PROPERTIES, cursor_meaning, type_meaning
+from tensmith.registry import entered_in
 
 Handler: TypeAlias = Callable[[LoweringContext, Cursor], c_places.Value]
 EXPRESSIONS: dict[str, Handler] = {}
-
-
-expression = registers(EXPRESSIONS)
+expression = entered_in(EXPRESSIONS)
 
 
 def evaluate(context: LoweringContext, cursor: Cursor) -> c_places.Value:

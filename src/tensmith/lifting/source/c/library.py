@@ -34,9 +34,11 @@ from tensmith.lifting.source.c.sequence import unsequenced
 from tensmith.lifting.source.c.types import U64, scalar
 from tensmith.lifting.source.c.writes import written_and_read
 from tensmith.lifting.text import text
+from tensmith.registry import entered_in
 
 Library: TypeAlias = Callable[[LoweringContext, Cursor, list[Cursor]], Value]
 LIBRARY: dict[str, Library] = {}
+library = entered_in(LIBRARY)
 
 OPERATORS = {
     "fabs": "abs",
@@ -79,16 +81,6 @@ WHY = {
     "realloc": "grows memory: allocate the final size, or use std::vector",
     "sort": "sorts: there is no tensor program for it here; sort outside the function",
 }
-
-
-def library(*names: str) -> Callable[[Library], Library]:
-    """Register the meaning of library functions."""
-
-    def register(meaning: Library) -> Library:
-        LIBRARY.update(dict.fromkeys(names, meaning))
-        return meaning
-
-    return register
 
 
 def in_library(name: str) -> bool:

@@ -31,8 +31,9 @@ from tensmith.lifting.source.c.memory import is_zero
 from tensmith.lifting.source.c.places import Address, ArrayRegion, Value
 from tensmith.lifting.source.c.pragmas import harmless_attribute
 from tensmith.lifting.source.c.types import is_pointer, is_reference, scalar, unsupported, vector_element
-from tensmith.lifting.source.c.whitelist import cursor_meaning, registers
+from tensmith.lifting.source.c.whitelist import cursor_meaning
 from tensmith.lifting.source.c.writes import body, returns
+from tensmith.registry import entered_in
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ BREAK = (
 )
 
 
-statement = registers(STATEMENTS)
+statement = entered_in(STATEMENTS)
 
 
 def run(context: LoweringContext, statements: list[Cursor]) -> None:

@@ -6,9 +6,7 @@ that are `MODELLED` and for no others; `account` demands that every cursor of a 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
 
 from tensmith.lifting.source.c.cursor import BINARY, UNARY
 
@@ -26,8 +24,6 @@ class Meaning:
 
 
 MODELLED = Meaning()
-
-Handler = TypeVar("Handler")
 
 
 def table(modelled: str, without: dict[str, str], refused: dict[str, str]) -> dict[str, Meaning]:
@@ -219,18 +215,3 @@ def cursor_meaning(name: str) -> Meaning:
 def type_meaning(name: str) -> Meaning:
     """What becomes of a kind of type."""
     return meaning(TYPES, TYPE_FAMILIES, name)
-
-
-def registers(handlers: dict[str, Handler]) -> Callable[..., Callable[[Handler], Handler]]:
-    """The decorator that enters the handler of cursor kinds into a table."""
-
-    def of(*kinds: str) -> Callable[[Handler], Handler]:
-        assert all(CURSORS[kind] == MODELLED for kind in kinds), "the whitelist names what is modelled"
-
-        def register(handler: Handler) -> Handler:
-            handlers.update(dict.fromkeys(kinds, handler))
-            return handler
-
-        return register
-
-    return of

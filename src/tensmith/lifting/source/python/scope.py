@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variable
 from tensmith.formula.types import INT
@@ -22,6 +22,7 @@ from tensmith.lifting.source.python.liveness import Liveness, Names, analyse, as
 from tensmith.lifting.source.python.module import Module, dotted, local_names, place
 from tensmith.lifting.source.python.types import Types
 from tensmith.lifting.source.python.whitelist import ELSEWHERE, admit
+from tensmith.registry import entered_in
 
 _MOST_STATEMENTS = 20_000
 _NONE: Names = frozenset()
@@ -324,20 +325,8 @@ class PythonScope:
             )
 
 
-Node = TypeVar("Node", bound=ast.expr)
 EXPRESSIONS: dict[type[ast.expr], Callable[[PythonScope, Any], Value]] = {}
-
-
-def lowers(
-    node: type[Node],
-) -> Callable[[Callable[[PythonScope, Node], Value]], Callable[[PythonScope, Node], Value]]:
-    """Registers how expressions of a node type are lowered."""
-
-    def register(lower: Callable[[PythonScope, Node], Value]) -> Callable[[PythonScope, Node], Value]:
-        EXPRESSIONS[node] = lower
-        return lower
-
-    return register
+lowers = entered_in(EXPRESSIONS)
 
 
 def value(scope: PythonScope, node: ast.expr) -> Value:
