@@ -10,10 +10,13 @@ import pytest
 from native_programs import Net, answers, compile_folder, steps_of
 
 from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.steps.step import Dense
 from tensmith.errors import EngineError
 from tensmith.formula.expr import compute
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.ir.op import OPS
+from tensmith.kernel.routines.computed import Computed
+from tensmith.kernel.routines.running import Running
 
 
 def ints(net: Net, *values: int) -> Any:
@@ -102,6 +105,28 @@ def test_integers_stay_integers(tmp_path: Path) -> None:
     found, expected = answers(program, tmp_path)
     for name in outputs:
         assert np.array_equal(found[name], expected[name])
+
+
+RUNS: list[dict[str, Any]] = [{}, {"exclusive": 1}, {"reverse": 1}, {"exclusive": 1, "reverse": 1}]
+
+
+def test_running_totals_take_one_step_an_element(tmp_path: Path) -> None:
+    """Of whole numbers they wrap."""
+    net = Net(2, 3, 40, 5)
+    whole = net.add("cast", net.add("mul", "x", net.constant(values=np.float32(1e18))), to=7)
+    taken = [("cum_sum", "x"), ("cum_prod", "x"), ("cum_sum", whole), ("cum_prod", whole)]
+    names = [
+        net.add(op, value, net.constant(values=np.int64(axis)), **run)
+        for op, value in taken
+        for axis in (0, -2, 3)
+        for run in RUNS
+    ]
+    program = net.program(*names)
+    found, expected = answers(program, tmp_path)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-5, atol=1e-5)
+    routines = [type(step.routine) for step in steps_of(program) if isinstance(step, Dense)]
+    assert routines.count(Running) == len(names) and Computed not in routines
 
 
 RESIZED: list[dict[str, Any]] = [

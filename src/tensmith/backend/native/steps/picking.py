@@ -1,4 +1,4 @@
-"""Routines for ops that choose elements by value or by computed subscripts, and for resizing and padding."""
+"""Routines for ops that choose elements by value or subscript, run along an axis, resize and pad."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tensmith.formula.arith import Floats
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run
+from tensmith.ir.ops.cumulative import Cumulative
 from tensmith.ir.ops.reduction import ArgExtreme
 from tensmith.ir.ops.resize import axis_maps, coordinates, nearest, resized_axes, weights
 from tensmith.ir.ops.sizes import as_ints
@@ -23,6 +24,7 @@ from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.extremes import Extremes
 from tensmith.kernel.routines.pick import PickElements, PickSlices
 from tensmith.kernel.routines.resample import Resample, ResampleAxis, tables
+from tensmith.kernel.routines.running import Running
 from tensmith.kernel.routines.scatter import ScatterRoutine
 from tensmith.kernel.routines.take import Take
 
@@ -35,8 +37,12 @@ routines = Handlers[Maker]()
 
 def sizes_around(graph: StepGraph, node: Node) -> tuple[int, int, int]:
     """Elements before, along and behind the axis of a node."""
-    shape = graph.shapes[node.inputs[0]]
-    axis = node.attrs["axis"] % len(shape)
+    return sizes_along(graph.shapes[node.inputs[0]], node.attrs["axis"])
+
+
+def sizes_along(shape: tuple[int, ...], axis: int) -> tuple[int, int, int]:
+    """Elements of a tensor before, along and behind an axis."""
+    axis %= len(shape)
     return math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1 :])
 
 
@@ -47,6 +53,17 @@ def arg_extreme(graph: StepGraph, reads: Reads, node: Node, output: str) -> Extr
     last = bool(node.attrs["select_last_index"])
     sizes = sizes_around(graph, node)
     return Extremes(reads.dense(node.inputs[0]), *sizes, 1, op.largest, True, last) if op else None
+
+
+@routines("cum_sum", "cum_prod")
+def running(graph: StepGraph, reads: Reads, node: Node, output: str) -> Running | None:
+    """Along a constant axis."""
+    op, axis = node.kind(Cumulative), graph.constants.number(node.inputs[1])
+    if op is None or axis is None or graph.dtypes[output] not in ("f32", *_WHOLE):
+        return None
+    sizes = sizes_along(graph.shapes[output], int(axis))
+    exclusive, backwards = (bool(node.attrs[name]) for name in ("exclusive", "reverse"))
+    return Running(reads.dense(node.inputs[0]), *sizes, op.kind == "prod", exclusive, backwards)
 
 
 @routines("top_k")
