@@ -54,6 +54,12 @@ def test_an_engines_own_layouts_are_not_to_be_mended_in_the_model(kind: str, adv
     assert found.share == 0.5 and found.advice.endswith(advice)
 
 
+def test_operators_that_are_computed_by_formula_stand_out() -> None:
+    step = TimedStep(StepTime("t", "computed (dtype f32)", ("y",), 1e-3), 0.97, None)
+    (found,) = _of_steps({"native": [step]})
+    assert found.what.startswith("97% of the time is spent on operators without a kernel of their own")
+
+
 @pytest.fixture
 def island(tmp_path: Path) -> Path:
     """A quantized convolution, a float function, and a layer with 8-bit weights alone."""

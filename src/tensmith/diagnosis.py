@@ -34,6 +34,7 @@ from tensmith.rewrite.trail import simplify
 # Runtime adds to names of blocked convolutions.
 _BLOCKED = "_nchwc"
 _TRANSPOSED, _REORDERED = ("transpose", "permute"), ("reorder", "nchwc")
+_FORMULAS = ("computed",)
 _NUMBERS = ("quantizelinear", "dequantize", "convert", "cast", "quantize")
 # Shares of the time that are worth a word; how many times over its bound a step is far from it.
 _WORTH, _LARGE, _FAR = 0.03, 0.05, 8.0
@@ -299,6 +300,11 @@ def _of_steps(steps: Mapping[str, Sequence[TimedStep]]) -> Iterator[Bottleneck]:
                 _REORDERED,
                 "is spent on turning numbers into the engine's own layout and back",
                 "another engine may need no such layout: tensmith bench",
+            ),
+            (
+                _FORMULAS,
+                "is spent on operators without a kernel of their own, computed by their formulas",
+                "another engine may have kernels for them: tensmith bench",
             ),
             (_NUMBERS, "is spent on turning numbers into others", "quantize whole chains, not single layers"),
         ):
