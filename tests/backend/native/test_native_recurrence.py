@@ -24,7 +24,14 @@ GATES = {"lstm": 4, "gru": 3, "rnn": 1}
 
 
 def layer(
-    net: Net, op: str, hidden: int, wanted: int = 1, holes: bool = False, x: str = "x", **attrs: Any
+    net: Net,
+    op: str,
+    hidden: int,
+    wanted: int = 1,
+    holes: bool = False,
+    x: str = "x",
+    lengths: str = "",
+    **attrs: Any,
 ) -> list[str]:
     """The wanted outputs (bits) of a recurrent layer over x, with first states that are constants."""
     ways = 2 if attrs.get("direction") == "bidirectional" else 1
@@ -34,7 +41,7 @@ def layer(
     w, r, b = net.constant(ways, rows, size), net.constant(ways, rows, hidden), net.constant(ways, 2 * rows)
     start = (batch, ways, hidden) if turned else (ways, batch, hidden)
     states = [net.constant(*start) for _ in range(2 if op == "lstm" else 1)]
-    inputs = [x, w, r, b, "", *states, *([net.constant(ways, 3 * hidden)] if holes else [])]
+    inputs = [x, w, r, b, lengths, *states, *([net.constant(ways, 3 * hidden)] if holes else [])]
     name = f"v{len(net.nodes)}"
     outputs = [f"{name} {n}" if wanted >> n & 1 else "" for n in range(len(states) + 1)]
     while not outputs[-1]:
@@ -68,6 +75,23 @@ def assert_close(found: dict[str, Any], expected: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("steps", "batch"), [(4, 1), (3, 7)])
 def test_every_form(steps: int, batch: int, tmp_path: Path) -> None:
     assert_close(*answers(layers(steps, batch), tmp_path))
+
+
+def test_rows_behind_their_lengths_wait(tmp_path: Path) -> None:
+    """Lengths that are known, and such as are found at run time."""
+    net = Net(4, 3, 5)
+    known = net.constant(values=np.array([2, 4, 1], np.int32))
+    sums = net.add("reduce_sum", "x", net.constant(values=np.array([0, 2])), keepdims=0)
+    positive = net.add("cast", net.add("greater", sums, net.constant(values=np.float32(0))), to=6)
+    found = net.add("add", positive, net.constant(values=np.int32(2)))
+    wide = {"direction": "bidirectional"}
+    program = net.program(
+        *layer(net, "lstm", 18, wanted=7, holes=True, lengths=known, **wide),
+        *layer(net, "lstm", 3, wanted=2, lengths=found, direction="reverse"),
+        *layer(net, "gru", 33, wanted=3, lengths=found, **wide),
+        *layer(net, "rnn", 5, wanted=1, lengths=known),
+    )
+    assert_close(*answers(program, tmp_path))
 
 
 def test_other_vectors(tmp_path: Path) -> None:

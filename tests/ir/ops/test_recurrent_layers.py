@@ -115,11 +115,6 @@ def test_what_onnx_s_reference_ignores_is_not_interpreted(
     refused(branching(model) if inside else model, given, next(iter(attrs)))
 
 
-def test_lengths_that_onnx_s_reference_ignores_are_not_interpreted() -> None:
-    given = [*operands("gru")[0], np.array([3, 2], np.int32)]
-    refused(one_node(OPS["gru"], given, {"hidden_size": 4}, 1, 22), given, "sequence_lens")
-
-
 def branching(model: onnx.ModelProto) -> onnx.ModelProto:
     """The model in both branches of an If that the first input decides."""
     graph = model.graph
@@ -143,13 +138,25 @@ def refused(model: onnx.ModelProto, given: list[Array], reason: str) -> None:
         interpret(program, dict(zip(program.inputs, given)))
 
 
-@pytest.mark.parametrize(("lengths", "alike"), [([3, 3], True), ([3, 2], False)])
-def test_sequences_of_one_length_alone_are_claimed(lengths: list[int], alike: bool) -> None:
+@pytest.mark.parametrize("direction", ["forward", "reverse", "bidirectional"])
+@pytest.mark.parametrize("name", GATES)
+def test_behind_its_length_a_sequence_waits(name: str, direction: str) -> None:
+    given, states = operands(name, steps=4, batch=3, ways=2 if direction == "bidirectional" else 1)
+    lengths, hidden = np.array([2, 4, 1], np.int32), {"direction": direction, "hidden_size": 4}
+    y, *last = folded(name, [*given, lengths, *states], **hidden)
+    assert not y[2:, :, 0].any() and not y[1:, :, 2].any() and y[3, :, 1].any()
+    if direction == "forward":
+        np.testing.assert_array_equal(y[lengths - 1, 0, range(3)], last[0][0])
+    folded(name, [*given, lengths], **hidden)
+
+
+@pytest.mark.parametrize("lengths", [[3, 3], [3, 2]])
+def test_sequences_of_many_lengths_are_claimed(lengths: list[int]) -> None:
     given, _ = operands("lstm")
     model = one_node(OPS["lstm"], [*given, np.array(lengths, np.int32)], {"hidden_size": 4}, 1, 22)
-    assert not claimed(model)  # of any length
+    assert claimed(model)
     model.graph.initializer.append(numpy_helper.from_array(np.array(lengths, np.int32), "x4"))
-    assert claimed(model) == alike
+    assert claimed(model)
 
 
 def test_shapes_must_agree() -> None:

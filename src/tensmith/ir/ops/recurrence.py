@@ -16,7 +16,7 @@ import numpy as np
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Arith, Array
 from tensmith.formula.poly import Dim, Poly, simplify_dim
-from tensmith.formula.scalars import Scalars, T
+from tensmith.formula.scalars import Scalars, T, where
 from tensmith.ir.op import Attrs, Op, Run, Typed, op
 from tensmith.ir.ops.activation import relu, sigmoid
 from tensmith.ir.ops.shared import may_equal
@@ -52,10 +52,11 @@ class Stacks(NamedTuple):
 class Recurrent(Op):
     """state, ... = step(x[t] W + Wb, products of the state with R, + Rb, state), t = 0, 1, ...
 
-    Inputs: x [S, N, I], W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H] (Wb and then Rb), the lengths [N] (all of
-    them S), and where each state begins [D, N, H], at `first`, else with zeros. Outputs: the first state
-    after every step [S, D, N, H], and each state after the last one [D, N, H]. D is 2 if bidirectional; with
-    layout 1, N comes first everywhere. Without W, x holds x W + Wb [S, N, D*G*H].
+    Inputs: x [S, N, I], W [D, G*H, I], R [D, G*H, H], B [D, 2*G*H] (Wb and then Rb), the lengths [N], else
+    S, and where each state begins [D, N, H], at `first`, else with zeros. Outputs: the first state after
+    every step [S, D, N, H], and each state after the last one [D, N, H]. D is 2 if bidirectional; with
+    layout 1, N comes first everywhere. Without W, x holds x W + Wb [S, N, D*G*H]. Behind its length, a
+    sequence's states stay as they are, and the output is 0.
     """
 
     gates: ClassVar[int]
@@ -79,7 +80,7 @@ class Recurrent(Op):
         return attrs["activations"] or self.activations * len(directions(attrs))
 
     def accepts(self, call: Typed) -> str | None:
-        """Without clipping, coupled gates and rare functions, for sequences of one length."""
+        """Without clipping, coupled gates and rare functions."""
         attrs, given = call.attrs, self._activations(call.attrs)
         for name in ("clip", "activation_alpha", "activation_beta"):
             if attrs[name] is not None:
@@ -90,11 +91,6 @@ class Recurrent(Op):
             return f"activation {unknown[0]}"
         if given != given[: len(self.activations)] * len(directions(attrs)):
             return f"activations are {', '.join(given)}"
-        if call.has(4):
-            lengths, x = call.ints(4), call.type(0)
-            steps = None if x.shape is None or len(x.shape) != 3 else x.dims[1 if attrs["layout"] else 0]
-            if lengths is None or any(length != steps for length in lengths):
-                return "sequence_lens are not the length of x"
         return None
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
@@ -118,6 +114,7 @@ class Recurrent(Op):
         wanted |= dict.fromkeys(self.first, last)
         if self.peepholes is not None:
             wanted[self.peepholes] = (ways, simplify_dim(Poly.of(hidden) * 3))
+        wanted[4] = (count,)
         for place, shape in wanted.items():
             if call.has(place):
                 _agrees(place, call.type(place), shape)
@@ -140,7 +137,7 @@ class Recurrent(Op):
     def fold(self, inputs: Sequence[Any], attrs: Attrs, m: Scalars[Any], arrays: Stacks) -> tuple[Any, ...]:
         """All outputs, of arrays as NumPy and PyTorch have them; ProgramError without x or R."""
         given: list[Any] = [*inputs, *[None] * (8 - len(inputs))]
-        x, w, r, b, _, *rest = given
+        x, w, r, b, lengths, *rest = given
         starts = [rest[place - 5] for place in self.first]
         if x is None or r is None:
             raise ProgramError("input 0 or 2 is missing")
@@ -152,6 +149,7 @@ class Recurrent(Op):
             x = x if b is None else m.add(x, b[:, :rows].reshape(-1))
         length, count = x.shape[:2]
         sums = x.reshape(length, count, ways, self.gates, hidden)
+        whole = lengths is None or bool((lengths == length).all())
         zeros = arrays.zeros((count, hidden), r)
         folded = []
         for way, backwards in enumerate(directions(attrs)):
@@ -168,8 +166,13 @@ class Recurrent(Op):
             seen = [zeros] * length
             for t in reversed(range(length)) if backwards else range(length):
                 gates = tuple(sums[t, :, way, gate] for gate in range(self.gates))
-                state = self.step(m, gates, product, state, holes, attrs)
-                seen[t] = state[0]
+                after = self.step(m, gates, product, state, holes, attrs)
+                if whole:
+                    state, seen[t] = after, after[0]
+                    continue
+                runs = m.compare("less", m.const(t, like=lengths), lengths)[:, None]
+                state = tuple(where(runs, new, old) for new, old in zip(after, state))
+                seen[t] = where(runs, after[0], zeros)
             folded.append((arrays.stack(seen) if seen else arrays.zeros((0, count, hidden), r), *state))
         y, *last = (arrays.stack(parts, int(place == 0)) for place, parts in enumerate(zip(*folded)))
         if attrs["layout"]:

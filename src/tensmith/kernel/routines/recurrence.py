@@ -97,7 +97,7 @@ class RecurrentFold(Routine):
     x: the input's sums [S, N, D, G, H], dense; starts: the first states [D, N, H], dense, zeros where None.
     `backwards` says of each of D directions where it begins. The constants: `packed` and `tables`, at these
     offsets in elements. `coded` weights are bytes, and the tables say what a code of each row is worth, and
-    the sum of the codes.
+    the sum of the codes. Behind its length, of i32 [N], a row's states stay as they are and y is 0.
     """
 
     steps: int
@@ -113,6 +113,7 @@ class RecurrentFold(Routine):
     coded: bool
     isa: Isa
     alone: bool
+    lengths: StridedOperand | None = None
 
     @property
     def _padded(self) -> int:
@@ -163,8 +164,13 @@ class RecurrentFold(Routine):
     @property
     def _floats(self) -> int:
         """Of the scratch memory, in whole vectors; digits lie behind them."""
-        floats = self.batch * (self.hidden * len(self.starts) + self._padded * len(self._between))
-        return self.isa.round_up(floats)
+        waiting = self.batch * self.hidden * (len(self.starts) - 1) if self.lengths is not None else 0
+        return self.isa.round_up(self._computed + waiting)
+
+    @property
+    def _computed(self) -> int:
+        """Floats of the states and of what lies between stages; behind them are states that may stay."""
+        return self.batch * (self.hidden * len(self.starts) + self._padded * len(self._between))
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """A function a tile, and one that walks over directions, steps and tiles."""
@@ -227,10 +233,38 @@ class RecurrentFold(Routine):
             f"        const int t = {order};",
             f"        const float *x = {x} + (size_t)t * {self.batch * width};",
             f"        float *y = out + (size_t)t * {self._state} + {way * size};",
-            *(f"        {line}" for line in self._step(name, way)),
-            "        h = y;", "    }", *(f"    {line}" for line in end), "}",
+            *(f"        {line}" for line in self._waiting(self._step(name, way))),
+            "        h = y;", "    }", *(f"    {line}" for line in (*end, *self._silent(way))), "}",
         ]  # fmt: skip
         return "".join(f"    {line}\n" for line in lines)
+
+    def _waiting(self, step: list[str]) -> list[str]:
+        """A step after which rows behind their lengths have the states of before."""
+        if self.lengths is None:
+            return step
+        size, row = self.batch * self.hidden, 4 * self.hidden
+        others, kept = range(1, len(self.starts)), f"state + {self._computed}"
+        before = [f"memcpy({kept}, state + {size}, {4 * size * len(others)});"] if others else []
+        back = [f"memcpy(y + i * {self.hidden}, h + i * {self.hidden}, {row});"]
+        for place in others:
+            to, of = (f"{place * size} + i * {self.hidden}", f"{(place - 1) * size} + i * {self.hidden}")
+            back.append(f"memcpy(state + {to}, {kept} + {of}, {row});")
+        return [*before, *step, f"{self._behind} {{ {' '.join(back)} }}"]
+
+    def _silent(self, way: int) -> list[str]:
+        """What sets y to 0 behind the lengths."""
+        if self.lengths is None:
+            return []
+        at = f"out + (size_t)t * {self._state} + {way * self.batch * self.hidden} + i * {self.hidden}"
+        every = f"for (int t = 0; t < {self.steps}; t++)"
+        return [f"{every} {self._behind} memset({at}, 0, {4 * self.hidden});"]
+
+    @property
+    def _behind(self) -> str:
+        """C of a loop over the rows i whose length is behind at step t."""
+        assert self.lengths is not None
+        length = f"({self.lengths.pointer} + {self.lengths.view.offset})[i]"
+        return f"for (int i = 0; i < {self.batch}; i++) if (t >= {length})"
 
     def _step(self, name: str, way: int) -> list[str]:
         """The calls of one step: stage by stage, panel by panel, for all rows."""

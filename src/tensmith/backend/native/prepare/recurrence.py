@@ -12,21 +12,25 @@ Shape = tuple[int, ...]
 
 
 def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
-    """fold(x W + Wb), steps before batches; lengths, which are all that of x, are left out."""
+    """fold(x W + Wb), steps before batches; lengths that are all that of x are left out."""
     layer = node.kind(Recurrent)
     r = builder.program.type(node.inputs[2]).static
     if layer is None or r is None or not node.inputs[1]:
         return False
     name, (ways, rows, _) = node.output, r
-    x, w, states, bias, _, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
+    x, w, states, bias, lengths, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
     turned = bool(node.attrs["layout"])
+    steps, batch = (shape[1], shape[0]) if turned else shape[:2]
+    if lengths:
+        known = builder.program.facts[lengths].value
+        if known is not None and (known == steps).all():
+            lengths = ""
     if turned:
         x = builder.add("transpose", (x,), f"{name} steps", perm=(1, 0, 2))
         for place in layer.first:
             if rest[place - 5]:
                 start = (rest[place - 5],)
                 rest[place - 5] = builder.add("transpose", start, f"{name} start {place}", perm=(1, 0, 2))
-    steps, batch = (shape[1], shape[0]) if turned else shape[:2]
     whole = ways * rows
     product = [builder.reshape(x, (steps * batch, shape[2]), f"{name} elements")]
     product.append(_matrix(builder, w, (whole, shape[2]), f"{name} weights"))
@@ -37,7 +41,7 @@ def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
         product.append(builder.reshape(first, (whole,), f"{name} bias"))
     sums = builder.add("gemm", product, f"{name} products", transB=1)
     sums = builder.reshape(sums, (steps, batch, whole), f"{name} sums")
-    inputs = (sums, "", states, bias, "", *rest)
+    inputs = (sums, "", states, bias, lengths, *rest)
     while not inputs[-1]:
         inputs = inputs[:-1]
     if not turned:

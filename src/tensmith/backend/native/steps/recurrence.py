@@ -30,11 +30,13 @@ _MOST_INPUTS = 8
 def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
     """The fold of a recurrent layer and its outputs; None if it is none, or its weights are computed."""
     layer = node.kind(Recurrent)
-    x, w, r, b, _, *rest = (*node.inputs, *[""] * (_MOST_INPUTS - len(node.inputs)))
+    x, w, r, b, lengths, *rest = (*node.inputs, *[""] * (_MOST_INPUTS - len(node.inputs)))
     if layer is None or w or node not in graph.tensors or not graph.constants.keys() >= {r, b} - {""}:
         return None
     looks = rest[layer.peepholes - 5] if layer.peepholes is not None else ""
     if (looks and looks not in graph.constants) or graph.dtypes[x] != "f32":
+        return None
+    if lengths and graph.dtypes[lengths] != "i32":
         return None
     steps, batch, _ = graph.shapes[x]
     ways, _, hidden = graph.shapes[r]
@@ -55,7 +57,7 @@ def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
         steps, batch, hidden, layer.gates, directions(node.attrs), stages, given, starts,
         reads.table(packed(stages, batch, weights, graph.isa)).offset,
         reads.table(tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
-        weights.dtype == np.int8, graph.isa, alone,
+        weights.dtype == np.int8, graph.isa, alone, reads.dense(lengths) if lengths else None,
     )  # fmt: skip
     whole = graph.names[node.outputs[0]] if alone else _table(graph, node, routine)
     fold = Dense(routine, tuple(reads.sources), whole, reads.constants)
