@@ -83,7 +83,7 @@ def test_rows_behind_their_lengths_wait(tmp_path: Path) -> None:
     known = net.constant(values=np.array([2, 4, 1], np.int32))
     sums = net.add("reduce_sum", "x", net.constant(values=np.array([0, 2])), keepdims=0)
     positive = net.add("cast", net.add("greater", sums, net.constant(values=np.float32(0))), to=6)
-    found = net.add("add", positive, net.constant(values=np.int32(2)))
+    found = net.add("mul", positive, net.constant(values=np.int32(3)))
     wide = {"direction": "bidirectional"}
     program = net.program(
         *layer(net, "lstm", 18, wanted=7, holes=True, lengths=known, **wide),

@@ -148,6 +148,8 @@ def test_behind_its_length_a_sequence_waits(name: str, direction: str) -> None:
     if direction == "forward":
         np.testing.assert_array_equal(y[lengths - 1, 0, range(3)], last[0][0])
     folded(name, [*given, lengths], **hidden)
+    _, *none = folded(name, [*given, np.array([0, 4, 2], np.int32), *states], **hidden)
+    assert not any(state[:, 0].any() for state in none)
 
 
 @pytest.mark.parametrize("lengths", [[3, 3], [3, 2]])

@@ -56,7 +56,7 @@ class Recurrent(Op):
     S, and where each state begins [D, N, H], at `first`, else with zeros. Outputs: the first state after
     every step [S, D, N, H], and each state after the last one [D, N, H]. D is 2 if bidirectional; with
     layout 1, N comes first everywhere. Without W, x holds x W + Wb [S, N, D*G*H]. Behind its length, a
-    sequence's states stay as they are, and the output is 0.
+    sequence's states stay as they are, and the output is 0; of one without elements, the last states, too.
     """
 
     gates: ClassVar[int]
@@ -173,6 +173,9 @@ class Recurrent(Op):
                 runs = m.compare("less", m.const(t, like=lengths), lengths)[:, None]
                 state = tuple(where(runs, new, old) for new, old in zip(after, state))
                 seen[t] = where(runs, after[0], zeros)
+            if not whole:
+                begun = m.compare("less", m.const(0, like=lengths), lengths)[:, None]
+                state = tuple(where(begun, last, zeros) for last in state)
             folded.append((arrays.stack(seen) if seen else arrays.zeros((0, count, hidden), r), *state))
         y, *last = (arrays.stack(parts, int(place == 0)) for place, parts in enumerate(zip(*folded)))
         if attrs["layout"]:

@@ -97,7 +97,8 @@ class RecurrentFold(Routine):
     x: the input's sums [S, N, D, G, H], dense; starts: the first states [D, N, H], dense, zeros where None.
     `backwards` says of each of D directions where it begins. The constants: `packed` and `tables`, at these
     offsets in elements. `coded` weights are bytes, and the tables say what a code of each row is worth, and
-    the sum of the codes. Behind its length, of i32 [N], a row's states stay as they are and y is 0.
+    the sum of the codes. Behind its length, of i32 [N], a row's states stay as they are and y is 0; the last
+    states of one without elements are 0.
     """
 
     steps: int
@@ -252,19 +253,30 @@ class RecurrentFold(Routine):
         return [*before, *step, f"{self._behind} {{ {' '.join(back)} }}"]
 
     def _silent(self, way: int) -> list[str]:
-        """What sets y to 0 behind the lengths."""
+        """What sets y to 0 behind the lengths, and the last states of rows without elements."""
         if self.lengths is None:
             return []
         at = f"out + (size_t)t * {self._state} + {way * self.batch * self.hidden} + i * {self.hidden}"
         every = f"for (int t = 0; t < {self.steps}; t++)"
-        return [f"{every} {self._behind} memset({at}, 0, {4 * self.hidden});"]
+        silent = [f"{every} {self._behind} memset({at}, 0, {4 * self.hidden});"]
+        for place in range(0 if self.alone else len(self.starts)):
+            last = (self.steps + place) * self._state + way * self.batch * self.hidden
+            silent.append(
+                f"for (int i = 0, t = 0; i < {self.batch}; i++) if (t >= {self._length}) "
+                f"memset(out + {last} + i * {self.hidden}, 0, {4 * self.hidden});"
+            )
+        return silent
 
     @property
     def _behind(self) -> str:
         """C of a loop over the rows i whose length is behind at step t."""
+        return f"for (int i = 0; i < {self.batch}; i++) if (t >= {self._length})"
+
+    @property
+    def _length(self) -> str:
+        """C of the length of row i."""
         assert self.lengths is not None
-        length = f"({self.lengths.pointer} + {self.lengths.view.offset})[i]"
-        return f"for (int i = 0; i < {self.batch}; i++) if (t >= {length})"
+        return f"({self.lengths.pointer} + {self.lengths.view.offset})[i]"
 
     def _step(self, name: str, way: int) -> list[str]:
         """The calls of one step: stage by stage, panel by panel, for all rows."""
