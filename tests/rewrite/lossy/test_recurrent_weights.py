@@ -23,6 +23,7 @@ from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.kernel import host_isa
 from tensmith.rewrite.kept import kept_sites
+from tensmith.rewrite.lossy.dependency import groups, without_channels
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import LOSSY, Prospect, Standing, apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
@@ -186,3 +187,59 @@ def test_a_report_has_words_for_whatever_a_search_tries(method: str) -> None:
     for form in (*forms, *LOSSY[method].starts(prospect)):
         for weights in stored_weights(program):
             assert treatment(Plan(form.steps), weights, program)
+
+
+@pytest.mark.parametrize("direction", ["forward", "bidirectional"])
+@pytest.mark.parametrize(("op", "gates"), [("lstm", 4), ("gru", 3), ("rnn", 1)])
+def test_states_that_nobody_reads_may_go(op: str, gates: int, direction: str) -> None:
+    """From every gate, bias, peephole and first state, of both directions, and from the layers behind."""
+    random, ways, removed = np.random.default_rng(0), 1 + (direction == "bidirectional"), [1, 4, 6]
+
+    def weights(*shape: int) -> np.ndarray:
+        return (random.standard_normal(shape) / shape[-1] ** 0.5).astype(np.float32)
+
+    def layer(number: int, x: str, depth: int, *rest: str) -> Any:
+        constants.update({
+            f"w{number}": weights(ways, gates * 8, depth), f"r{number}": weights(ways, gates * 8, 8),
+            f"b{number}": weights(ways, 2 * gates * 8),
+        })  # fmt: skip
+        inputs = (x, f"w{number}", f"r{number}", f"b{number}", *rest)
+        outputs = (f"y{number}", "", f"c{number}") if op == "lstm" else (f"y{number}", f"c{number}")
+        return make_node(op, inputs, outputs, {"direction": direction, "hidden_size": 8})
+
+    constants = {"h": weights(ways, 1, 8), "shape": np.array([0, 0, -1])}
+    constants |= {"m": weights(8 * ways, 10), "c": weights(8, 10)}
+    more = ("", "h", "h", "p") if op == "lstm" else ("", "h")
+    if op == "lstm":
+        constants["p"] = weights(ways, 24)
+    nodes = [
+        layer(0, "x", 6, *more),
+        make_node("transpose", ("y0",), ("turned",), {"perm": (0, 2, 1, 3)}),
+        make_node("reshape", ("turned", "shape"), ("joined",)),
+        layer(1, "joined", 8 * ways),
+        make_node("matmul", ("joined", "m"), ("tags",)),
+        make_node("matmul", ("c0", "c"), ("last",)),
+    ]
+    program = Program(
+        "states", {"x": TensorType("f32", (5, 1, 6))}, ("tags", "last", "y1"), tuple(nodes), constants
+    )
+    (group,) = groups(program)
+    assert group.size == 8 and group.id == "y0 (element)"
+    blind = {name: program.constants[name].copy() for name in ("r0", "w1", "m", "c")}
+    blind["r0"][..., removed] = blind["c"][removed] = 0
+    for way in range(ways):
+        at = [8 * way + place for place in removed]
+        blind["w1"][..., at] = blind["m"][at] = 0
+    before = program.with_constants(blind)
+    after = without_channels(before, group, np.array(removed))
+    assert after.constants["r0"].shape == (ways, gates * 5, 5) and after.nodes[0].attrs["hidden_size"] == 5
+    x = random.standard_normal((5, 1, 6)).astype(np.float32)
+    for name, array in interpret(before, {"x": x}).items():
+        np.testing.assert_allclose(interpret(after, {"x": x})[name], array, rtol=1e-4, atol=1e-5)
+
+
+def test_a_search_takes_states_out_of_recurrent_layers() -> None:
+    step = Step("channel_pruning", "y (element)", {"ratio": 0.5, "multiple": 4}, "lossy")
+    pruned = apply_lossy(tagger(), step, Interpreted())
+    assert pruned.constants["r"].shape == (2, 16, 4) and pruned.constants["m"].shape == (4, 10)
+    assert [group.id for group in groups(tagger(head=False))] == []  # what is an output stays

@@ -19,12 +19,13 @@ from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
+from tensmith.ir.ops.recurrence import Recurrent
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming, whole_groups
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.ir.types import Shape
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, flows
-from tensmith.rewrite.lossy.weights import layer_of
+from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
 
 @dataclass
@@ -147,6 +148,40 @@ def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns:
     if start is not None:
         labels.producers.append(End(node.output, start))
     return start
+
+
+@flows(Recurrent)
+def recurrent(labels: AxisLabels, node: Node) -> None:
+    """A state goes with its rows in every gate, in all directions, and with what is summed over it."""
+    layer = node.kind(Recurrent)
+    x, w, r, b, _, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
+    hidden = labels.size((r, 2))
+    if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
+        return labels.stop(node)
+    starts = [(rest[place - 5], 2) for place in layer.first]
+    states = labels.same([(r, 2), *starts], labels.fresh(hidden))
+    rows = [((w, 1), layer.gates), ((r, 1), layer.gates), ((b, 1), 2 * layer.gates)]
+    rows += [] if layer.peepholes is None else [((rest[layer.peepholes - 5], 1), 3)]
+    for place, times in rows:
+        labels.same([place], None if states is None else np.tile(states, times))
+    if states is not None:
+        for own in recurrent_weights(labels.program, node):
+            labels.producers.append(End(own.site, np.tile(states, own.shape[0] // hidden)))
+    labels.same([(w, 2), (x, 2)])
+    labels.freeze(x, [0, 1])
+    y, *last = node.outputs
+    labels.set(y, [None, None, None, states])
+    for name in last:
+        labels.set(name, [None, None, states])
+
+
+@edits(Recurrent)
+def recurrent_edit(cut: Cut, node: Node) -> Node:
+    """As many states as are left."""
+    kept = cut.kept((node.inputs[2], 2))
+    if kept is None or not node.attrs["hidden_size"]:
+        return node
+    return replace(node, attrs={**node.attrs, "hidden_size": int(kept.sum())})
 
 
 # Position by position

@@ -13,7 +13,7 @@ from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.lossy.bias_correction import takes_bias, too_wide, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, ChannelUse
-from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reader, with_rows
+from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reader, stored_weights, with_rows
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,10 +53,10 @@ def _taps(layer: WeightedLayer) -> int:
 
 def magnitude(program: Program, group: ChannelGroup) -> Array:
     """Sum of |w| of the rows a channel starts in, each layer's sums relative to their mean: [size]."""
-    scores = np.zeros(group.size)
+    scores, layers = np.zeros(group.size), {own.site: own for own in stored_weights(program)}
     for use in group.producers:
-        layer = find_layer(program, use.site)
-        rows = np.abs(layer.rows(program.constants[layer.weight])).sum(axis=2).reshape(-1)
+        layer = layers[use.site]
+        rows = np.abs(layer.rows(layer.stored(program))).sum(axis=2).reshape(-1)
         scores += _gathered(rows / max(float(rows.mean()), 1e-30), use.channels, group.size)
     return scores
 
