@@ -38,6 +38,32 @@ def test_images_that_are_no_pixels_go_in_as_they_are(x: np.ndarray, tmp_path: Pa
         assert preprocess is not None and (preprocess(x[:2]) == x[:2]).all()
 
 
+@pytest.mark.parametrize("shape", [(-1,), (-1, 1)])
+def test_class_numbers_that_are_floats_are_labels(shape: tuple[int, ...], tmp_path: Path) -> None:
+    numbers = np.arange(len(FLOATS)) % 4
+    labels = numbers.astype(np.float64).reshape(shape)
+    assert task_of(tmp_path, FLOATS / 255, labels).measure == "accuracy"
+    assert task_of(tmp_path, FLOATS / 255, labels, "fidelity").measure == "fidelity"
+    config = make_config(model=str(tmp_path / "m.onnx"))
+    data = {"train": (FLOATS / 255, labels), "test": (FLOATS / 255, None)}
+    dataset = read_request(config, data).dataset
+    found = dataset.part("train").labels(np.arange(len(numbers)))
+    assert dataset.classes == 4 and found is not None and found.tolist() == numbers.tolist()
+    own = read_request(config, data, evaluation=lambda model, view: 1.0).dataset
+    assert own.task == "regression"  # a user's function sees what the user gave
+
+
+@pytest.mark.parametrize("wrong", [4.0, -1.0, 0.5, np.nan, np.inf])
+def test_floats_that_are_no_class_numbers_are_said_to_be_unused(wrong: float, tmp_path: Path) -> None:
+    labels = (np.arange(len(FLOATS)) % 4).astype(np.float64)
+    labels[-1] = wrong
+    onnx.save(tiny_model(), tmp_path / "m.onnx")
+    said: list[str] = []
+    config = make_config(model=str(tmp_path / "m.onnx"))
+    assert judged_by(read_request(config, (FLOATS / 255, labels)), config, said.append).measure == "fidelity"
+    assert "the labels are no class numbers and are not used" in said[0]
+
+
 def test_pixels_of_sixteen_bits_are_not_taken_for_bytes(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"pixels of up to \d{5}, and preprocessing takes 0 to 255"):
         task_of(tmp_path, FLOATS.astype(np.uint16) * 257, np.arange(len(FLOATS)) % 4)

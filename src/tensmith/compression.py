@@ -150,7 +150,7 @@ def compress(
     if config.recover:
         demand_torch("--recover")
     voice = _Voice(progress or silent)
-    request = read_request(config, data, module, example_inputs)
+    request = read_request(config, data, module, example_inputs, evaluation)
     demands = SearchDemands.of(config.keep, config.only, config.plan)
     seen = fingerprint(request.splits, request.dataset.small_labels)
     identity = run_identity(config, request.identity, seen, evaluation)

@@ -20,6 +20,7 @@ from tensmith.data import (
     as_dataset,
     candidates,
     choose,
+    classified,
     open_dataset,
     parse_preprocess,
     reversed_channels,
@@ -32,7 +33,7 @@ from tensmith.data.preprocess import RAW
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
-from tensmith.evaluate.accuracy import no_classes
+from tensmith.evaluate.accuracy import class_count, no_classes, tells_classes
 from tensmith.evaluate.heads import HEADS, Head, head_named
 from tensmith.evaluate.likelihood import log_likelihoods, objects_found
 from tensmith.evaluate.task import Task, choose_measure, image_form
@@ -85,7 +86,13 @@ class Request:
         return replace(self, model=gathered(self.model, work))
 
 
-def read_request(config: Config, data: Any, module: Any = None, example_inputs: Any = None) -> Request:
+def read_request(
+    config: Config,
+    data: Any,
+    module: Any = None,
+    example_inputs: Any = None,
+    evaluation: Callable[..., float] | None = None,
+) -> Request:
     """Model, data, device and engines; raises TensmithError for whichever is wrong.
 
     data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.
@@ -96,6 +103,8 @@ def read_request(config: Config, data: Any, module: Any = None, example_inputs: 
     if isinstance(data, str) and not data:
         raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
     dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
+    if evaluation is None and config.measure != "fidelity" and tells_classes(_first_sizes(program)):
+        dataset = classified(dataset, class_count(_first_sizes(program)))
     splits = split(
         dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
     )
@@ -165,6 +174,8 @@ def judged_by(
         _demand_classes(request)
     if measure == "loss":
         _demand_same_tokens(request)
+    if config.measure == "auto" and measure == "fidelity" and request.dataset.task == "regression":
+        tell("the labels are no class numbers and are not used: outputs are compared with the original's")
     for sentence in request.dataset.remarks():
         tell(sentence)
     if request.dataset.modality != "image":

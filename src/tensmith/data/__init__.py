@@ -1,6 +1,6 @@
 """Datasets in their standard on-disk formats: opened by name, read lazily, split into disjoint samples."""
 
-from tensmith.data.arrays import as_dataset
+from tensmith.data.arrays import as_dataset, classified
 from tensmith.data.dataset import Batch, Dataset, DatasetPart, Subset
 from tensmith.data.images import ImageForm, ImageInput
 from tensmith.data.opening import READERS, DatasetReader, open_dataset, reader
@@ -35,6 +35,7 @@ __all__ = [
     "as_dataset",
     "candidates",
     "choose",
+    "classified",
     "open_dataset",
     "parse_preprocess",
     "reader",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from tensmith.data.dataset import (
     ALL,
     Array,
     Dataset,
+    DatasetPart,
     Inputs,
     Modality,
     Task,
@@ -27,6 +29,7 @@ from tensmith.errors import DataError, first_line
 
 BATCHES_LIMIT = 8 << 30
 _LOOKED_AT = 16
+_MANY = 1 << 24  # whole numbers that any float holds
 
 Pair = tuple[Inputs, Array | None]
 
@@ -103,6 +106,25 @@ def _task(labels: list[Array | None]) -> Task:
     if not kinds:
         return "unlabelled"
     return "classification" if kinds <= set("iub") else "regression"
+
+
+def classified(dataset: Dataset, classes: int | None = None) -> Dataset:
+    """Data whose labels are floats, with class numbers in place of them where all are below `classes`."""
+    if dataset.task != "regression":
+        return dataset
+    limit = _MANY if classes is None else classes
+    parts: dict[str, DatasetPart] = {}
+    for name, part in dataset.parts.items():
+        labels = part.labels(np.arange(len(part)))
+        if labels is not None:
+            whole = labels.size == len(part) and np.all((labels == np.floor(labels)) & (labels >= 0))
+            if not isinstance(part, ArrayPart) or not whole or labels.max() >= limit:
+                return dataset
+            part = part.with_labels(labels.reshape(-1).astype(np.int64))
+        parts[name] = part
+    every = [part.labels(np.arange(len(part))) for part in parts.values()]
+    known = 1 + max(int(labels.max()) for labels in every if labels is not None)
+    return replace(dataset, task="classification", classes=known, parts=parts)
 
 
 def as_dataset(value: object, where: str = "data") -> Dataset:

@@ -84,6 +84,10 @@ class ArrayPart(DatasetPart):
     def __init__(self, samples: Inputs, labels: Array | None) -> None:
         self._samples, self._labels = samples, labels
 
+    def with_labels(self, labels: Array) -> ArrayPart:
+        """The same samples with other labels."""
+        return ArrayPart(self._samples, labels)
+
     def __len__(self) -> int:
         return sample_count(self._samples)
 

@@ -9,7 +9,16 @@ from functools import cached_property
 from pathlib import Path
 
 from tensmith.config import Config
-from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
+from tensmith.data import (
+    Dataset,
+    ImageInput,
+    Splits,
+    Subset,
+    classified,
+    open_dataset,
+    parse_preprocess,
+    split,
+)
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.compared import answers_compared, estimates_compared, measures_compared
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler, sizes_of, specs_of
@@ -82,12 +91,16 @@ class MeasuredAgain:
     data: str
 
     @cached_property
-    def _dataset(self) -> Dataset:
+    def _opened(self) -> Dataset:
         return open_dataset(self.data)
+
+    def _dataset(self, judged: Judged) -> Dataset:
+        """The data as it was read by what judged."""
+        return self._opened if judged.measure == "fidelity" else classified(self._opened)
 
     def _splits(self, judged: Judged) -> Splits:
         """The splits of the data as they were; VerificationError if it is other data."""
-        dataset = self._dataset
+        dataset = self._dataset(judged)
         drawn = split(
             dataset, judged.calibration_samples, judged.search_samples, judged.held_out_samples, judged.seed
         )
@@ -153,7 +166,7 @@ class MeasuredAgain:
         folder is run."""
         deployed = certificate.deployed
         splits, program, shipped = self._splits(judged), read_onnx(original), read_onnx(model)
-        task = _task(judged, program, splits.training, self._dataset.classes or 0)
+        task = _task(judged, program, splits.training, self._dataset(judged).classes or 0)
         example = task.example(program, splits.search)
         ENGINES[deployed.engine].completed(deployed.settings)  # EngineError for what is none of its settings
         settings = tuple(sorted(deployed.settings.items()))

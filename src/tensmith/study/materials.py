@@ -16,7 +16,7 @@ from tensmith import __version__, cache
 from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import TooSmallError, pack_file
 from tensmith.config import make_config
-from tensmith.data import open_dataset, split
+from tensmith.data import classified, open_dataset, split
 from tensmith.data.dataset import Batch, by_name
 from tensmith.data.fingerprint import fingerprint
 from tensmith.data.images import ImageInput
@@ -162,7 +162,7 @@ class Materials:
         return bool(self._plan.budget(optimization))
 
     def _fingerprint(self, options: Mapping[str, Any], searching: bool) -> str:
-        dataset = open_dataset(options["data"])
+        dataset = classified(open_dataset(options["data"]))
         calibration, search, held_out = (
             options[f"{use}_samples"] for use in ("calibration", "search", "held_out")
         )

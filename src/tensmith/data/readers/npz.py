@@ -44,7 +44,8 @@ def open_npz(path: str, /) -> Dataset:
     uint8 is images ([n,h,w], [n,h,w,c] or [n,c,h,w]), other integers are tokens, floats are fed as they are,
     but for images [n,c,h,w] or [n,h,w,c] of pixels: none below 0, and no fractions of 1.
     Whole numbers above 255 are no pixels where --preprocess is left to tensmith: 16 bits want x // 257.
-    Integer labels [n] make it a classification. Uncompressed archives (numpy.savez) are mapped, not loaded.
+    Integer labels [n] make it a classification, and so do floats that are class numbers of the model.
+    Uncompressed archives (numpy.savez) are mapped, not loaded.
     """
     file = at_home(path)
     try:
