@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Generic, TypeVar
 
@@ -17,6 +18,7 @@ T = TypeVar("T")
 Key = TypeVar("Key")
 
 _plugins_loaded = False
+_loading: set[int] = set()  # the threads that load plugins
 
 
 def plugins() -> list[tuple[str, str]]:
@@ -30,18 +32,26 @@ def plugins() -> list[tuple[str, str]]:
 
 
 def _load_plugins() -> None:
+    """Imports them; a thread that comes while another does waits for each import, as Python has it."""
     global _plugins_loaded
-    if not _plugins_loaded:
-        _plugins_loaded = True
+    thread = threading.get_ident()
+    if _plugins_loaded or thread in _loading:
+        return
+    _loading.add(thread)
+    try:
         for module, distribution in plugins():
             try:
                 importlib.import_module(module)
             except Exception as error:
+                _plugins_loaded = True  # said once
                 of = f" of {distribution}" if distribution else ""
                 why = f"{type(error).__name__}: {first_line(error)}"
                 raise TensmithError(
                     f"the plugin {module}{of} cannot be loaded ({why}); repair or uninstall it"
                 ) from error
+        _plugins_loaded = True
+    finally:
+        _loading.discard(thread)
 
 
 def entered_in(table: dict[Key, T]) -> Callable[..., Callable[[T], T]]:
@@ -64,6 +74,7 @@ _NAMED = 20
 class Registry(Mapping[str, T], Generic[T]):
     """A name -> T table filled by the modules of one package, imported on first read.
 
+    Threads may read it at once: each waits until all of it is there.
     `kind` is the word used in messages ("op", "engine"); `package` is the folder whose modules register.
     """
 
@@ -72,6 +83,7 @@ class Registry(Mapping[str, T], Generic[T]):
         self._package = package
         self._items: dict[str, T] = {}
         self._discovered = False
+        self._discovering: set[int] = set()  # the threads that import its modules, which read it too
 
     def add(self, name: str, item: T) -> T:
         """Registers `item`; a second item of the same name is an error."""
@@ -81,13 +93,18 @@ class Registry(Mapping[str, T], Generic[T]):
         return item
 
     def _discover(self) -> None:
-        if self._discovered:
+        thread = threading.get_ident()
+        if self._discovered or thread in self._discovering:
             return
-        self._discovered = True
-        package = importlib.import_module(self._package)
-        for module in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{self._package}.{module.name}")
-        _load_plugins()
+        self._discovering.add(thread)
+        try:
+            package = importlib.import_module(self._package)
+            for module in pkgutil.iter_modules(package.__path__):
+                importlib.import_module(f"{self._package}.{module.name}")
+            _load_plugins()
+            self._discovered = _plugins_loaded
+        finally:
+            self._discovering.discard(thread)
 
     def __getitem__(self, name: str) -> T:
         if name not in self._items:
