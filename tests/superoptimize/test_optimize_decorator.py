@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -47,6 +49,18 @@ def test_arguments_of_the_examples_kind_go_to_the_program() -> None:
     assert found(np.ones((2, 2)), np.ones((2, 2))) == 8.0  # the function itself
     with pytest.raises(ValueError, match="matmul"):
         found(a, a)
+
+
+def test_threads_that_come_first_together_search_once() -> None:
+    found, together = tensmith.optimize(product, seconds=1.0), Barrier(3)
+
+    def called(_: int) -> Any:
+        together.wait(60)
+        return found(np.ones((4, 3)), np.ones((3, 4)))
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(called, range(3))) == [24.0] * 3
+    assert len(found.reports) == 1
 
 
 @pytest.mark.parametrize("busy", [False, True])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -105,6 +106,7 @@ class _Learning(Dispatcher):
         self, function: Callable[..., Any], domain: Mapping[str, str] | None, seconds: float
     ) -> None:
         self.reports: list[Optimization] = []
+        self.lock = threading.RLock()
         self.room, self.seconds = _MOST_KINDS, seconds
         self.name = getattr(function, "__name__", "the function")
         promises = read_domain(domain, tuple(inspect.signature(function).parameters))
@@ -124,7 +126,12 @@ class _Learning(Dispatcher):
             self.admitted = error
 
     def learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
-        """Optimizes for arguments of these kinds; what failed once is not tried again."""
+        """Optimizes for arguments of these kinds, in one thread at a time; what failed is not tried again."""
+        with self.lock:
+            if kinds not in self.programs:
+                self._learn(kinds, arguments)
+
+    def _learn(self, kinds: Kinds, arguments: tuple[Any, ...]) -> None:
         if isinstance(self.admitted, NotDefinedYet) or not (self.reports or self.as_it_was()):
             self.admit()
         if None in kinds and not self.reports:
