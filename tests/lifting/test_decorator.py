@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Barrier
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -13,7 +16,7 @@ import tensmith
 from lifting import decorated
 from tensmith.errors import UsageError
 from tensmith.lifting import running
-from tensmith.lifting.decorator import LiftWarning, kind_of, module_of
+from tensmith.lifting.decorator import LiftWarning, _Lifted, kind_of, module_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import installed
 
@@ -44,6 +47,28 @@ def test_written_arrays_are_returned_and_arguments_stay():
     result = decorated.in_place(a, b, 2)
     np.testing.assert_array_equal(result, [1, 2, 1])
     np.testing.assert_array_equal(a, [1, 1, 1])
+
+
+def test_a_first_call_that_was_stopped_is_made_again():
+    function = tensmith.lift(decorated.in_place.__wrapped__)
+    a, b = np.ones(3, np.float32), np.arange(3.0)
+    with (
+        mock.patch.object(_Lifted, "lift", side_effect=KeyboardInterrupt),
+        pytest.raises(KeyboardInterrupt),
+    ):
+        function(a, b, 2)
+    np.testing.assert_array_equal(function(a, b, 2), [1, 2, 1])
+
+
+def test_threads_that_come_first_together_wait_for_the_program():
+    function, together = tensmith.lift(decorated.in_place.__wrapped__), Barrier(3)
+
+    def called(_: int) -> object:
+        together.wait(60)
+        return function(np.ones(3, np.float32), np.arange(3.0), 2)
+
+    with ThreadPoolExecutor(3) as pool:
+        np.testing.assert_array_equal(list(pool.map(called, range(3))), 3 * [[1, 2, 1]])
 
 
 def test_constants_and_helpers_of_the_module_are_seen():

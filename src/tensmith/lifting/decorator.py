@@ -9,6 +9,7 @@ import contextlib
 import functools
 import inspect
 import textwrap
+import threading
 import types
 import typing
 import warnings
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from tensmith.lifting.source.python.module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+# Threads lift one after another: solvers and parsers hold what is one in a process.
+_LIFTING = threading.RLock()
 _SMALL = (bool, int, float)
 _TYPING = (typing, collections.abc, np, numpy.typing)  # whose names stand in annotations
 
@@ -103,9 +106,13 @@ class _Lifted:
             kinds = {name: kind_of(value, name) for name, value in given.items()}
             frozen = frozenset(name for name, value in given.items() if isinstance(value, tuple))
             key = (*kinds.values(), frozen)
-            if key not in self.forms:
-                self.forms[key] = None  # what failed once is not tried again
-                self.forms[key] = self.lift(kinds, frozen)
+            with _LIFTING if key not in self.forms else contextlib.nullcontext():
+                if key not in self.forms:
+                    try:
+                        self.forms[key] = self.lift(kinds, frozen)
+                    except Exception:
+                        self.forms[key] = None  # what failed once is not tried again; what was stopped is
+                        raise
             form = self.forms[key]
             if form is not None:
                 return form(*given.values())
@@ -161,9 +168,9 @@ def reason_of(error: Exception) -> str:
 
 def lifted_form(function: Callable[..., Any], named: Mapping[str, Any], to: str) -> Callable[..., Any]:
     """A function's lifted form for arguments of these kinds, by position; Refusal if there is none."""
-    return _Lifted(function, to).lift(
-        {name: kind_of(value, name) for name, value in named.items()}, frozenset()
-    )
+    kinds = {name: kind_of(value, name) for name, value in named.items()}
+    with _LIFTING:
+        return _Lifted(function, to).lift(kinds, frozenset())
 
 
 def kind_of(value: Any, name: str) -> AnyKind:
