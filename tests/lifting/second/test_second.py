@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -211,6 +213,17 @@ def test_what_does_not_compile_stops_no_other_function(tmp_path: Path) -> None:
     assert f.proved and f.work.checked.inputs > 50
     assert g.proved and g.work.checked.inputs == 0 and "OTHER" in g.work.checked.why_not
     assert str(g.work.checked).startswith("not checked against the running source: ")
+
+
+@pytest.mark.skipif(sys.platform != "linux" or not compilers(), reason="no compiler, or no such limits")
+def test_where_memory_is_limited_a_sanitizer_that_cannot_start_is_not_used(tmp_path: Path) -> None:
+    (tmp_path / "a.c").write_text("void f(float *a, int n) { for (int i = 0; i < n; i++) a[i] = a[i] + 1; }")
+    command = [sys.executable, "-m", "tensmith", "lift", "a.c", "--to", "numpy"]
+    limited = ["sh", "-c", 'ulimit -v 8000000; exec "$@"', "sh", *command]
+    done = subprocess.run(limited, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "checked against the compiled source on" in done.stdout
+    assert "address" not in done.stdout
 
 
 def test_it_says_when_it_was_not_done(tmp_path: Path) -> None:

@@ -163,7 +163,8 @@ def _usable(compiler: Compiler) -> int:
 
 @functools.cache
 def _works(compiler: Compiler, number: int) -> bool:
-    """Whether a way compiles and links the driver with nothing to call."""
+    """Whether a way compiles and links the driver with nothing to call, and it starts: AddressSanitizer does
+    not where memory is limited."""
     if number + 1 == len(_SANITIZERS):
         return True
     _, linking, _ = _SANITIZERS[number]
@@ -175,7 +176,8 @@ def _works(compiler: Compiler, number: int) -> bool:
             driver = str(_driver(compiler))
             command = (*compiler.command, *linking, "empty.c", driver, "-o", "program", "-lm")
             run_compiler(command, name, _COMPILING)
-        except TensmithError:
+            Driver(folder / "program", "", []).start().close()
+        except (TensmithError, ProcessGone):
             return False
     return True
 
@@ -212,9 +214,15 @@ class Driver:
         self.process: Process | None = None
 
     def start(self) -> Process:
+        """The process, which has begun; ProcessGone, not of a call that crashed, where it does not begin."""
         if self.process is None:
             wanted = {"driver": str(self.program), "environment": {"ASAN_OPTIONS": _ASAN}}
-            self.process = Process(wanted, _RUNNING)
+            process = Process(wanted, _RUNNING)
+            try:
+                process.read(4)
+            except ProcessGone as gone:
+                raise ProcessGone(crashed=False) from gone
+            self.process = process
         return self.process
 
 

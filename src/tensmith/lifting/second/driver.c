@@ -90,11 +90,13 @@ static void ts_confine(void) {
 static void ts_confine(void) {}
 #endif
 
-/* One request: which function, how many slots, how floats are rounded, the slots, the bytes of the result. One answer: the status,
+/* That it has started: TS_DONE. Then, one request: which function, how many slots, how floats are rounded, the slots, the bytes of the result. One answer: the status,
    and where it is TS_DONE each slot's shape, bytes and data, the result last. */
 extern const ts_call ts_calls[];
 
 int main(void) {
+    int32_t started = TS_DONE;
+    ts_move(1, &started, sizeof started);
     ts_confine();
     for (;;) {
         int32_t head[3], status;
