@@ -110,7 +110,10 @@ def test_float_labels_make_a_regression(tmp_path: Path) -> None:
         ({"y": LABELS}, r"no array x or x_train, nor one for a model's input \(it has \['y'\]"),
         ({"x": IMAGES, "y": LABELS[:3]}, "do not belong together"),
         ({"x": IMAGES[:0], "y": LABELS[:0]}, "is empty"),
-        ({"x": IMAGES, "y": LABELS.astype(int) - 1}, "label -1 of sample 0"),
+        (
+            {"x": IMAGES, "y": LABELS.astype(int) - 1},
+            "label -1 of sample 0 is negative, and classes are not;",
+        ),
         ({"x": IMAGES, "y": np.eye(6, dtype=int) + 1}, "argmax"),
         ({"x": np.array(["a", None], object)}, "not numbers"),
         ({"x": np.array(["a", "b"])}, "not numbers"),

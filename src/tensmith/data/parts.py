@@ -31,8 +31,10 @@ def checked_labels(labels: Array, classes: int | None, where: object) -> Labels:
     wrong = (labels < 0) | (labels > last)
     if wrong.any():
         first = int(np.argmax(wrong))
+        negative = classes is None and labels[first] < 0
+        fault = "is negative, and classes are not" if negative else f"is out of range, classes are 0..{last}"
         raise DataError(
-            f"{where}: label {int(labels[first])} of sample {first} is out of range, classes are 0..{last}; "
+            f"{where}: label {int(labels[first])} of sample {first} {fault}; "
             "the file is damaged or of another dataset"
         )
     return labels.astype(np.int64)
