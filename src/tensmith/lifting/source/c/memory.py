@@ -102,7 +102,8 @@ def same_array(context: LoweringContext, cursor: Cursor, a: Pointer, b: Pointer)
             return a.indices[-1], b.indices[-1]
         reason = f"`{spelled(cursor)}` compares pointers into different rows of {a.array}"
         raise Refusal(f"{reason}: compare subscripts", position(cursor))
-    raise Refusal(f"`{spelled(cursor)}` compares pointers into different arrays", position(cursor))
+    reason = f"`{spelled(cursor)}` compares pointers that may be into different arrays"
+    raise Refusal(f"{reason}; take one pointer and a length", position(cursor))
 
 
 def compared(context: LoweringContext, cursor: Cursor, sign: str, left: Cursor, right: Cursor) -> Expr:
