@@ -53,6 +53,11 @@ def test_class_numbers_that_are_floats_are_labels(shape: tuple[int, ...], tmp_pa
     assert own.task == "regression"  # a user's function sees what the user gave
 
 
+def test_no_folder_to_write_to_is_said_in_one_sentence(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="output= is NoneType; give the path of a folder"):
+        compress(str(tmp_path / "m.onnx"), "npz:d.npz", output=None)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize("wrong", [4.0, -1.0, 0.5, np.nan, np.inf])
 def test_floats_that_are_no_class_numbers_are_said_to_be_unused(wrong: float, tmp_path: Path) -> None:
     labels = (np.arange(len(FLOATS)) % 4).astype(np.float64)

@@ -141,6 +141,8 @@ def compress(
     if model is None:
         raise UsageError("there is no model; give the path of an .onnx or .gguf file, or an nn.Module")
     module = None if isinstance(model, (str, os.PathLike)) else model
+    if not isinstance(output, (str, os.PathLike)):
+        raise UsageError(f"output= is {type(output).__name__}; give the path of a folder to write to")
     place = at_home(output)
     work = place / WORK
     path = model if module is None else work / "model.onnx"
