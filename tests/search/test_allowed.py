@@ -203,7 +203,11 @@ def test_training_learns_nothing_of_a_kept_layer() -> None:
             return arrays
 
     arrays = {"c5": 2 * PROGRAM.constants["c5"]}
-    params = dict.fromkeys(("samples", "steps", "batch", "seed"), 1) | {"original": "o", "data": "d", "rate": 0.1}
+    params = dict.fromkeys(("samples", "steps", "batch", "seed"), 1) | {
+        "original": "o",
+        "data": "d",
+        "rate": 0.1,
+    }
     step = LOSSY["recover"].step(weights=digest_of(arrays), **params)
     assert changed_layer(PROGRAM, apply_lossy(PROGRAM, step, Trained()), ["v3"]) == "v3"
     (named,) = Allowed(("v3",)).fitted(Plan((step,))).steps

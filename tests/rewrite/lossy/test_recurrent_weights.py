@@ -18,6 +18,7 @@ from tensmith.backend.packed import pack
 from tensmith.deploy.layers import treatment
 from tensmith.errors import ProgramError
 from tensmith.evaluate.layers import layer_costs
+from tensmith.formula.poly import Poly
 from tensmith.frontend.onnx import read_onnx
 from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, interpret, make_node
@@ -243,3 +244,33 @@ def test_a_search_takes_states_out_of_recurrent_layers() -> None:
     pruned = apply_lossy(tagger(), step, Interpreted())
     assert pruned.constants["r"].shape == (2, 16, 4) and pruned.constants["m"].shape == (4, 10)
     assert [group.id for group in groups(tagger(head=False))] == []  # what is an output stays
+
+
+def test_states_that_begin_with_zeros_of_a_computed_shape_may_go() -> None:
+    """As PyTorch exports them: zeros as wide as the states, for as many samples as there are."""
+    random = np.random.default_rng(0)
+    constants = {
+        name: random.standard_normal(shape).astype(np.float32)
+        for name, shape in {"w": (1, 24, 6), "r": (1, 24, 8), "m": (8, 10)}.items()
+    }
+    constants |= {"zero": np.zeros((), np.float32), "two": np.array([2]), "wide": np.array([8])}
+    constants |= {"from": np.array([0]), "to": np.array([1]), "m": constants["m"]}
+    nodes = (
+        make_node("shape", ("x",), ("batch",), {"start": 1, "end": 2}),
+        make_node("concat", ("two", "batch", "wide"), ("sizes",), {"axis": 0}),
+        make_node("expand", ("zero", "sizes"), ("zeros",)),
+        make_node("slice", ("zeros", "from", "to"), ("start",)),
+        make_node("gru", ("x", "w", "r", "", "", "start"), ("y",), {"hidden_size": 8}),
+        make_node("matmul", ("y", "m"), ("tags",)),
+    )
+    program = Program(
+        "zeros", {"x": TensorType("f32", (5, Poly.symbol("batch"), 6))}, ("tags",), nodes, constants
+    )
+    (group,) = groups(program)
+    after = without_channels(program, group, np.array([0, 7]))
+    assert next(node.inputs for node in after.nodes if node.op == "gru") == ("x", "w", "r")
+    blind = {name: constants[name].copy() for name in ("r", "m")}
+    blind["r"][..., [0, 7]] = blind["m"][[0, 7]] = 0
+    x = random.standard_normal((5, 3, 6)).astype(np.float32)
+    found, wanted = (interpret(p, {"x": x})["tags"] for p in (after, program.with_constants(blind)))
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)

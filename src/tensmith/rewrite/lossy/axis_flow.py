@@ -152,13 +152,14 @@ def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns:
 
 @flows(Recurrent)
 def recurrent(labels: AxisLabels, node: Node) -> None:
-    """A state goes with its rows in every gate, in all directions, and with what is summed over it."""
+    """A state goes with its rows in every gate, in all directions, and with what is summed over it; that it
+    begins with zeros need not be said."""
     layer = node.kind(Recurrent)
     x, w, r, b, _, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
     hidden = labels.size((r, 2))
     if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
         return labels.stop(node)
-    starts = [(rest[place - 5], 2) for place in layer.first]
+    starts = [(rest[place - 5], 2) for place in layer.first if not _zeros(labels.program, rest[place - 5])]
     states = labels.same([(r, 2), *starts], labels.fresh(hidden))
     rows = [((w, 1), layer.gates), ((r, 1), layer.gates), ((b, 1), 2 * layer.gates)]
     rows += [] if layer.peepholes is None else [((rest[layer.peepholes - 5], 1), 3)]
@@ -178,10 +179,24 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
 @edits(Recurrent)
 def recurrent_edit(cut: Cut, node: Node) -> Node:
     """As many states as are left."""
-    kept = cut.kept((node.inputs[2], 2))
-    if kept is None or not node.attrs["hidden_size"]:
+    layer, kept = node.kind(Recurrent), cut.kept((node.inputs[2], 2))
+    if layer is None or kept is None or kept.all():
         return node
-    return replace(node, attrs={**node.attrs, "hidden_size": int(kept.sum())})
+    stated = {"hidden_size": int(kept.sum())} if node.attrs["hidden_size"] else {}
+    inputs = [
+        "" if place in layer.first and _zeros(cut.program, name) else name
+        for place, name in enumerate(node.inputs)
+    ]
+    while not inputs[-1]:
+        inputs.pop()
+    return replace(node, inputs=tuple(inputs), attrs={**node.attrs, **stated})
+
+
+def _zeros(program: Program, value: str) -> bool:
+    """Whether a value is known to be zeros, wherever they were moved from."""
+    while (made := program.producers.get(value)) is not None and made.traits.moves:
+        value = made.inputs[0]
+    return value in program.constants and not program.constants[value].any()
 
 
 # Position by position
