@@ -101,6 +101,9 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     again = [[step.rule for step in each.steps] for each in space.challenges(narrow)]
     assert all(rules.count("channel_pruning") == len(narrow.steps) - 1 for rules in again)
     assert list(space.challenges(Plan())) == []
+    timed = Space(chain(), ("onnxruntime",), layer_seconds={"v0": 1.0})
+    cut = [[s.site for s in each.steps if s.rule == "channel_pruning"] for each in timed.challenges(plan)]
+    assert [sites for sites in cut if sites] == [["v6"], ["v0", "v3", "v6"], ["v0"]]
     line = Plan((LOSSY["int8"].step(rounding="coded", price=0.5, worth={"v0": 1.0}),))
     alone = [each.steps[0].params for each in space.challenges(line) if len(each.steps) == 1]
     assert [params["price"] for params in alone] == [1.0, 2.0, 4.0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import product
 
 import numpy as np
 
@@ -67,11 +68,13 @@ class ChannelPruning(Method):
             yield Form(plan.having(step), plan.family, order=20)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of every channel group."""
+        """A share of every channel group; or of the half of them that takes the most time for what it risks."""
         if not plan.ready or plan.sites(self.name):
             return
-        for ratio in _CHALLENGING:
-            if steps := tuple(self._narrower(groups(prospect.program), ratio)):
+        every = groups(prospect.program)
+        half = _by_worth(prospect)[: len(every) // 2] if prospect.seconds else []
+        for chosen, ratio in product((every, half), _CHALLENGING):
+            if steps := tuple(self._narrower(chosen, ratio)):
                 yield Form((*plan.steps, *steps), plan.family)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
