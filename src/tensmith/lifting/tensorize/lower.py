@@ -75,7 +75,10 @@ class Lowering:
         return variable, body
 
     def lower(self, term: Term) -> Tensor:
-        """The tensor of a term."""
+        """The tensor of a term; where a choice is made by it, what it is made by serves on both sides."""
+        always = self._done.get((term, False, ()))
+        if always is not None:
+            return always
         key = (term, self.guarded, self.choices)
         if key not in self._done:
             self._done[key] = self._lower(term)

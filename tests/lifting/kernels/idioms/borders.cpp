@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <vector>
 
 void blur_by_clamp(std::vector<float> &y, const std::vector<float> &x) {
@@ -27,4 +28,41 @@ void difference_of_sizes(std::vector<float> &y, const std::vector<float> &x) {
         size_t right = std::min(i + 1, x.size() - 1);
         y[i] = x[right] - x[left];
     }
+}
+
+static int within(int v, int low, int high) { return v < low ? low : v > high ? high : v; }
+
+static float between(float v, float low, float high) { return v < low ? low : v > high ? high : v; }
+
+static int kept_within(int v, int low, int high) {
+    if (v < low) return low;
+    if (v > high) return high;
+    return v;
+}
+
+void sharper_rows(const uint8_t *in, uint8_t *out, int w, int h) {
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++) {
+            int left = std::max(0, x - 1), right = std::min(w - 1, x + 1);
+            int v = 3 * in[y * w + x] - in[y * w + left] - in[y * w + right];
+            out[y * w + x] = (uint8_t)within(v, 0, 255);
+        }
+}
+
+void sharper_rows_by_branches(const uint8_t *in, uint8_t *out, int w, int h) {
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++) {
+            int left = std::max(0, x - 1), right = std::min(w - 1, x + 1);
+            int v = 3 * in[y * w + x] - in[y * w + left] - in[y * w + right];
+            out[y * w + x] = (uint8_t)kept_within(v, 0, 255);
+        }
+}
+
+void sharper_rows_between(const float *in, float *out, int w, int h, float low, float high) {
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < w; x++) {
+            int left = std::max(0, x - 1), right = std::min(w - 1, x + 1);
+            float v = 3 * in[y * w + x] - in[y * w + left] - in[y * w + right];
+            out[y * w + x] = between(v, low, high);
+        }
 }
