@@ -13,8 +13,10 @@ import numpy as np
 import pytest
 from corpus import KERNELS
 from harness_targets import TARGETS
+from loops_interpreter import Machine
 
-from tensmith.lifting.loops import Array
+from tensmith.formula.expr import SourcePosition
+from tensmith.lifting.loops import Array, Function
 from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult
@@ -63,6 +65,14 @@ def written(path: Path, target: str) -> Path:
     return found
 
 
+TRIANGLES = (
+    "distances_above_the_diagonal",
+    "distances_below_the_diagonal",
+    "upper_column_by_column",
+    "both_halves",
+    "below_the_other_diagonal",
+)
+STRICT = ("", "strict_")
 # Calls that must be answered, whatever a lift requires: parameters in order, arrays by their lengths.
 ORDINARY = [
     *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
@@ -80,6 +90,23 @@ ORDINARY = [
     *(("borders.c", "back_by_three", (5, m, 5, m)) for m in (1, 2, 5)),
     *(("borders.c", "back_by_three_upper_first", (5, m, 5, m)) for m in (1, 2, 5)),
     *(("borders.c", "clamped_upper_first", (5, 4, 5, lo, 3)) for lo in (0, 1, 3)),
+    *(("triangles.c", "upper_of_products", (2 * n, n * n, n, 2)) for n in (0, 1, 2, 5)),
+    *(("triangles.c", name, (n, n * n, n)) for name in TRIANGLES for n in (0, 1, 2, 5)),
+    *(("triangles.c", "zeros_above_the_diagonal", (n * n, n)) for n in (0, 1, 2, 5)),
+    *(("triangles.c", "ones_on_the_diagonal", (n * n, n)) for n in (0, 1, 2, 5)),
+    *(
+        ("triangles.c", "upper_of_a_rectangle", (h * w, h * w, h, w))
+        for h in (0, 1, 2, 5)
+        for w in (0, 1, 2, 5)
+    ),
+    *(("triangles.c", "upper_of_each", (3 * n, 3 * n * n, 3, n)) for n in (0, 1, 2, 5)),
+    *(("triangles.c", "upper_turned", (n * n, n * n, n)) for n in (0, 1, 2, 5)),
+    *(
+        ("triangles.c", f"{kind}upper_times_vector", (n * n, n, n, n))
+        for kind in STRICT
+        for n in (0, 1, 2, 5)
+    ),
+    *(("triangles.c", "upper_with_rows_of_their_own", (7 * n, 7 * n, n, 7)) for n in (0, 1, 2, 5)),
     *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),
@@ -121,3 +148,60 @@ def test_lifts_and_agrees(path: Path, name: str, target: str) -> None:
     verdict = harness.judge(work, source, {target: loaded}, INPUTS[target])[target]
     assert not verdict.wrong, verdict.wrong[0]
     assert verdict.compared > INPUTS[target] // 3
+
+
+class Touching(Machine):
+    """Runs a function on arrays without ends, and notes how far each is read or written."""
+
+    def __init__(self, function: Function, scalars: dict[str, int]) -> None:
+        super().__init__(function, 100_000)
+        self.touched = dict.fromkeys(function.arrays, 0)
+        for name, kind in function.fields:
+            self.bind(name, kind, [1] * 2_000 if isinstance(kind, Array) else scalars[name])
+        self.block(function.body)
+
+    def find(self, name: str, place: list[int], position: SourcePosition) -> tuple[list[Any], int]:
+        self.touched[name] = max(self.touched[name], place[0] + 1)
+        return super().find(name, place, position)
+
+
+# What is read of masked elements beyond the last one that counts, said to be more than the source needs.
+READS_ON = {"strict_upper_times_vector": "u"}
+# Which sizes are those of whole rows, where not all are.
+WHOLE_ROWS = {
+    "upper_with_rows_of_their_own": lambda n, stride: n <= stride,
+    "upper_of_a_rectangle": lambda h, w: h <= w,
+}
+TOUCHED = [(path, name) for path, name in CASES if path.name == "triangles.c"]
+
+
+@pytest.mark.parametrize(("path", "name"), TOUCHED, ids=[name for _, name in TOUCHED])
+def test_answers_calls_with_arrays_as_long_as_they_are_touched(path: Path, name: str) -> None:
+    """Wherever every array is touched at all."""
+    if not harness.compilers():
+        pytest.skip("gcc or g++ is not installed")
+    result = lifted(path)[name]
+    work = result.work.lifted
+    assert work is not None, result.reason
+    more = READS_ON.get(name, "")
+    assert any("more than the source needs" in each for each in result.requires) == bool(more)
+    source, called = harness.source_of(path, work.function, library(path)), written(path, "numpy")
+    trial, loaded = harness.Trial(work, source), TARGETS["numpy"](work, called)
+    rng, answered = np.random.default_rng(0), 0
+    for _ in range(300):
+        scalars = {
+            p: int(rng.integers(0, 7)) for p, kind in work.function.fields if not isinstance(kind, Array)
+        }
+        touched = Touching(work.function, scalars).touched
+        if not all(touched.values()) or not WHOLE_ROWS.get(name, lambda **_: True)(**scalars):
+            continue
+        arguments: dict[str, Any] = dict(scalars)
+        for array, length in touched.items():
+            end = length + (scalars["n"] if array == more else 0)
+            arguments[array] = rng.integers(0, 100, end).astype(dtype(work.function.arrays[array].element))
+        arguments = {parameter: arguments[parameter] for parameter, _ in work.function.fields}
+        expected = trial.outputs(source(arguments))
+        for want, got in zip(expected, loaded(arguments), strict=True):
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+        answered += 1
+    assert answered > 30

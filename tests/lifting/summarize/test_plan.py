@@ -8,7 +8,7 @@ from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import I32
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.grids import choose, split
-from tensmith.lifting.summarize.plan import at_least_text, display, plan_sizes
+from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display, plan_sizes
 from tensmith.lifting.summarize.scope import Scope
 
 h, i, j, k, lda, m, n, w = map(Poly.symbol, ("h", "i", "j", "k", "lda", "m", "n", "w"))
@@ -61,7 +61,7 @@ def test_lengths_read_as_people_write_them() -> None:
 
 def strides(*accesses: tuple[Poly, Scope]) -> tuple[Poly, ...]:
     seen = [("x", (poly,), scope) for poly, scope in accesses]
-    found = choose({"x": Array(I32)}, {}, seen, {}, frozenset(), {"x"})
+    found = choose({"x": Array(I32)}, {}, seen, DerivationPlan(), frozenset(), {"x"})
     return found["x"].strides
 
 
@@ -88,6 +88,21 @@ def test_windows_of_rows_keep_the_row() -> None:
 def test_pixels_of_three_bytes_have_three_axes() -> None:
     inside = SIZES.binding(("i", h), ("j", w), ("p", Poly.of(3)))
     assert strides(((i * w + j) * 3 + Poly.symbol("p"), inside)) == (w * 3, Poly.of(3), Poly.of(1))
+
+
+def test_an_upper_half_has_the_strides_of_its_matrix() -> None:
+    upper = SIZES.binding(("i", n), ("j", n - i))
+    assert strides((i * n + i + j, upper)) == (n, Poly.of(1))
+    below = SIZES.binding(("i", n), ("j", n - i - 1))
+    assert strides((i * n + i + j + 1, below)) == (n, Poly.of(1))
+    padded = SIZES.binding(("i", n), ("j", n))
+    assert strides((i * (n + 1) + j, padded)) == (n + 1, Poly.of(1))
+    assert strides((i * (n + 1), SIZES.binding(("i", n)))) == (n + 1, Poly.of(1))
+
+
+def test_where_every_other_row_is_touched_a_row_is_a_stride() -> None:
+    assert strides((i * n * 2 + j, MATRIX)) == (n, Poly.of(1))
+    assert strides((i * n * 4 + j * 2 + 1, MATRIX)) == (n * 2, Poly.of(2), Poly.of(1))
 
 
 def test_split_and_divide_invert_the_strides() -> None:

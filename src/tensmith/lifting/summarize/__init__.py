@@ -141,7 +141,7 @@ def _improved(
     declared = {name: run.rows(name) for name in parameters}
     subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
     stored = {access.array for access in accesses if access.stored}
-    chosen = choose(parameters, declared, subscripts, plan.raw, looked_up, stored)
+    chosen = choose(parameters, declared, subscripts, plan, looked_up, stored)
     grids = {
         name: StridedMemory(
             name, tuple(stride.substitute(plan.raw).substitute(sized.symbols) for stride in grid.strides)

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, pairwise
+from math import gcd
 
 from tensmith.formula.poly import FloorDiv, Poly, long_division
 from tensmith.lifting.loops import Array
+from tensmith.lifting.summarize.plan import DerivationPlan
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import StridedMemory
 
@@ -81,15 +83,15 @@ def choose(
     arrays: Mapping[str, Array],
     extents: Mapping[str, tuple[Poly, ...]],
     accesses: Iterable[tuple[str, tuple[Poly, ...], Scope]],
-    raw: Mapping[str, Poly],
+    plan: DerivationPlan,
     looked_up: Container[str],
     stored: Container[str],
 ) -> dict[str, StridedMemory]:
     """The grid of each parameter's array that is accessed.
 
-    extents: declared ones after the first, of flat arrays; raw: sizes in terms of parameters; looked_up: of
-    what data says to read, memory of one length stays as it is, and so does what is not `stored` to, where
-    rows would have to be longer than what is read of them.
+    extents: declared ones after the first, of flat arrays; plan: that of the accesses; looked_up: of what
+    data says to read, memory of one length stays as it is, and so does what is not `stored` to, where rows
+    would have to be longer than what is read of them.
     """
     subscripts: dict[str, list[tuple[Poly, Scope]]] = {}
     for array, at, scope in accesses:
@@ -102,7 +104,7 @@ def choose(
         elif type_.memory == "flat" and type_.rank > 1:
             grids[name] = StridedMemory(name, row_major(extents[name]))
         elif name in subscripts:
-            grids[name] = StridedMemory(name, _strides(subscripts[name], raw, name in stored))
+            grids[name] = StridedMemory(name, _strides(subscripts[name], plan, name in stored))
     return grids
 
 
@@ -119,31 +121,76 @@ def row_major(extents: Sequence[Poly]) -> tuple[Poly, ...]:
     return tuple(reversed(strides))
 
 
-def _strides(
-    accesses: Sequence[tuple[Poly, Scope]], raw: Mapping[str, Poly], stored: bool
-) -> tuple[Poly, ...]:
+def _strides(accesses: Sequence[tuple[Poly, Scope]], plan: DerivationPlan, stored: bool) -> tuple[Poly, ...]:
     """The longest chain that fits as it is, else the one that requires the least; () for a plain array."""
-    candidates, needed = _candidates(accesses)
+    candidates, shares, needed = _candidates(accesses, plan)
     if not candidates:
         return ()
-    plain = {candidate: len(candidate.substitute(raw).terms) for candidate in candidates}
+    plain = {candidate: len(candidate.substitute(plan.raw).terms) for candidate in candidates}
     best: tuple[tuple[int, ...], tuple[Poly, ...]] | None = None
     for chain in _chains(candidates):
-        if not chain and needed:
+        if (not chain and needed) or _splits_rows(chain, shares):
             continue
-        score = _score((*chain, _ONE), accesses) if chain else (0, 0, 0, 0)
+        score = _score((*chain, _ONE), accesses) if chain else (0, 0, 0, 0, 0)
         if score is None:
             continue
         rank = (*score[:-1], sum(plain[stride] for stride in chain), score[-1])
-        if best is None or rank < best[0]:
-            best = (rank, (*chain, _ONE) if chain else ())
+        strides = (*chain, _ONE) if chain else ()
+        if best is None or _better(rank, strides, *best, accesses):
+            best = (rank, strides)
     if best is None or (not stored and best[0][1]):
         return ()
     return best[1]
 
 
-def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], bool]:
-    """Factors of counters that may be strides, and whether there must be one."""
+def _better(
+    rank: tuple[int, ...],
+    strides: tuple[Poly, ...],
+    known: tuple[int, ...],
+    others: tuple[Poly, ...],
+    accesses: Sequence[tuple[Poly, Scope]],
+) -> bool:
+    """Whether a chain is better than another one: of two that need as many requirements, the one by which
+    the array need not be as long."""
+    if rank[:2] == known[:2] and strides and others:
+        if _tighter(strides, others, accesses) and not _tighter(others, strides, accesses):
+            return True
+        if _tighter(others, strides, accesses) and not _tighter(strides, others, accesses):
+            return False
+    return rank < known
+
+
+def _tighter(
+    strides: tuple[Poly, ...], others: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]
+) -> bool:
+    """Whether no access seems to reach further by some strides than by others."""
+    for poly, scope in accesses:
+        reach, other = _reach(poly, strides, scope), _reach(poly, others, scope)
+        if reach is None or other is None or not scope.proves(other - reach):
+            return False
+    return True
+
+
+def _reach(poly: Poly, strides: tuple[Poly, ...], scope: Scope) -> Poly | None:
+    """How far an access seems to reach where each of its subscripts by strides is the highest."""
+    found = Poly.of(0)
+    for stride, subscript in zip(strides, split(poly, strides, scope)):
+        high = scope.upper(subscript)
+        if high is None:
+            return None
+        found = found + stride * high
+    return found
+
+
+def _candidates(
+    accesses: Sequence[tuple[Poly, Scope]], plan: DerivationPlan
+) -> tuple[list[Poly], frozenset[Poly], bool]:
+    """What may be strides, which of these are shares of factors, and whether there must be one.
+
+    They are the factors of counters. Where an inner loop starts at an outer counter, as over an upper half
+    (j = i + t), that counter has the stride and what it adds to the column: in i*n + j, i has n + 1. Where
+    every other row is read, it has two strides: in 2*y*w + x, y has 2*w.
+    """
     found: dict[Poly, None] = {}
     alone: dict[Poly, None] = {}  # the factor of the only counter may be a diagonal's
     for poly, scope in accesses:
@@ -155,15 +202,39 @@ def _candidates(accesses: Sequence[tuple[Poly, Scope]]) -> tuple[list[Poly], boo
             elif factor.constant is not None and abs(factor.constant) > 1 and len(counters) > 1:
                 found[Poly.of(abs(factor.constant))] = None
     needed = bool(found) or bool(alone)
+    leads = [_leading(factor.substitute(plan.raw)).substitute(plan.symbols) for factor in found]
     if not any(factor.constant is None for factor in found):
         found.update(alone)
     positive = {(-factor if _leads_negative(factor) else factor): None for factor in found}
-    return sorted(positive, key=_degree, reverse=True)[:_MOST_CANDIDATES], needed
+    kept = sorted(positive, key=_degree, reverse=True)[:_MOST_CANDIDATES]
+    leads = [-lead if _leads_negative(lead) else lead for lead in leads]
+    shares = [share for factor in kept if factor.constant is None for share in _shares(factor)]
+    more = [each for each in dict.fromkeys((*leads, *shares)) if each not in kept]
+    more = more[: _MOST_CANDIDATES - len(kept)]
+    return sorted((*kept, *more), key=_degree, reverse=True), frozenset(shares).difference(kept), needed
+
+
+def _shares(factor: Poly) -> Iterator[Poly]:
+    """The quotients of a factor by the numbers that divide it."""
+    common = gcd(*(coefficient for _, coefficient in factor.terms))
+    for number in range(2, common + 1):
+        if common % number == 0:
+            yield Poly.from_terms({monomial: c // number for monomial, c in factor.terms})
+
+
+def _splits_rows(chain: Sequence[Poly], shares: Container[Poly]) -> bool:
+    """Whether a stride is a number of times a share of a factor, as which it is one too many."""
+    return any(b in shares and long_division(a, b)[0].constant is not None for a, b in pairwise(chain))
 
 
 def _leads_negative(poly: Poly) -> bool:
+    return all(c < 0 for _, c in _leading(poly).terms)
+
+
+def _leading(poly: Poly) -> Poly:
+    """The terms of the highest degree."""
     degrees = [sum(power for _, power in monomial) for monomial, _ in poly.terms]
-    return all(c < 0 for degree, (_, c) in zip(degrees, poly.terms) if degree == max(degrees))
+    return Poly.from_terms({m: c for degree, (m, c) in zip(degrees, poly.terms) if degree == max(degrees)})
 
 
 def _degree(poly: Poly) -> tuple[int, int]:
@@ -182,8 +253,9 @@ def _chains(candidates: Sequence[Poly]) -> Iterator[tuple[Poly, ...]]:
 
 def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) -> tuple[int, ...] | None:
     """What is bad, worst first: axes with several scaled counters, subscripts that need a requirement, few
-    axes, long subscripts; None: out of range."""
+    axes, lengths that end in an unknown row, long subscripts; None: out of range."""
     crowded = unknown = terms = 0
+    longest: list[tuple[Poly, Scope]] = []
     for poly, scope in accesses:
         at = split(poly, strides, scope)
         counters = {name for name, _ in scope.ranges}
@@ -201,4 +273,10 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
                     if strides[axis].constant is not None and strides[axis - 1].constant is not None:
                         return None
                     unknown += 1
-    return (crowded, unknown, -len(strides), terms)
+        reach, anywhere = _reach(poly, strides, scope), Scope(scope.sizes)
+        if reach is not None and not any(anywhere.proves(other - reach) for other, _ in longest):
+            longest = [kept for kept in longest if not anywhere.proves(reach - kept[0])]
+            longest.append((reach, anywhere))
+    rests = ((long_division(reach + 1, strides[0])[1], anywhere) for reach, anywhere in longest)
+    unclear = sum(not known.proves(rest) and not known.proves(-rest - 1) for rest, known in rests)
+    return (crowded, unknown, -len(strides), unclear, terms)

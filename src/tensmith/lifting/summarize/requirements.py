@@ -131,7 +131,9 @@ def _steps(access: Access) -> Iterator[Poly]:
         for name, _ in access.scope.ranges:
             factor = subscript.coefficient(name)
             if factor is not None and not varies(factor) and access.scope.decides(factor) is None:
-                found[factor] = None
+                # Over an upper half, an outer counter has the step from row to row and 1.
+                rising = all(coefficient > 0 for _, coefficient in factor.terms)
+                found[factor - dict(factor.terms).get((), 0) if rising else factor] = None
     yield from sorted(found, key=lambda factor: sum(power for atoms, _ in factor.terms for _, power in atoms))
 
 

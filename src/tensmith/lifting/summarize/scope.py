@@ -205,6 +205,7 @@ class Scope:
         )
 
     def _never_negative(self, atom: str | FloorDiv) -> bool:
+        """Of what is over its least value."""
         if isinstance(atom, FloorDiv):
             return self._positive(atom.top)
-        return self._least.get(atom, -1) >= 0 or atom in self._extents
+        return atom in self._least or atom in self._extents

@@ -169,6 +169,8 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
         ):
             continue
         said = f"elements of {view.array} >= {_written_out(lowering, need)}"
+        if any(scope.proves(need - length - 1) for length in lengths):
+            said += ", more than the source needs"
         requirement = Requirement("length", said, need, view.array, 0)
         known.append(requirement)
         found.append(requirement)

@@ -38,7 +38,7 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
     if _on_paths_only(lowering, result):
         parts = [(on, earlier) for part, earlier in parts for on in _on_paths(lowering, result.name, part)]
     for part, earlier in parts:
-        part = _shared(lowering, part)
+        part = _shared(lowering, _trimmed(lowering.sizes, part))
         if any(map(lowering.counts_otherwise, part.indices, part.extents)):
             part = _cut(lowering.sizes, part, ())
         extents = {v: lowering.index(v, e) for v, e in zip(part.indices, part.extents)}
@@ -73,6 +73,17 @@ def _on_paths_only(lowering: Lowering, result: Result) -> bool:
     """Whether an array is written on some paths only, and required to be as long on those alone."""
     asked = any(r.kind == "length" and r.array == result.name and r.where for r in lowering.summary.requires)
     return asked and all(writing(result.name, written) for written in result.written)
+
+
+def _trimmed(sizes: Sizes, part: Written) -> Written:
+    """The part without what no element of a mask reaches: the last row where columns start behind it."""
+    inside = sizes.scope().binding(*zip(part.indices, part.extents)).knowing(part.where)
+    ends: list[Poly] = []
+    for variable, extent in zip(part.indices, part.extents):
+        high = inside.upper(Poly.symbol(variable)) if part.where else None
+        if high is not None and sizes.is_size(extent - 2 - high):
+            ends.append(high - Poly.symbol(variable))
+    return _cut(sizes, replace(part, where=()), (*ends, *part.where)) if ends else part
 
 
 def _shared(lowering: Lowering, part: Written) -> Written:
