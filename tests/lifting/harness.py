@@ -145,7 +145,8 @@ class Trial:
         """One input."""
         given = {n: (v, v.tobytes()) for n, v in draw.values.items() if isinstance(v, np.ndarray)}
         expected: Expected | None = None
-        if self.in_rows and self.outside(draw, targets):
+        below = any(requirement.kind == "at_least" for requirement in draw.plan.doubtful)
+        if below or (self.in_rows and self.outside(draw, targets)):
             for verdict in verdicts.values():
                 verdict.refused += 1
             return

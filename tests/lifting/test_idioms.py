@@ -72,7 +72,7 @@ TRIANGLES = (
     "both_halves",
     "below_the_other_diagonal",
 )
-STRICT = ("", "strict_")
+STRICT, CONVOLVED = ("", "strict_"), ("valid", "guarded")
 # Calls that must be answered, whatever a lift requires: parameters in order, arrays by their lengths.
 ORDINARY = [
     *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
@@ -107,6 +107,22 @@ ORDINARY = [
         for n in (0, 1, 2, 5)
     ),
     *(("triangles.c", "upper_with_rows_of_their_own", (7 * n, 7 * n, n, 7)) for n in (0, 1, 2, 5)),
+    *(
+        ("planes.c", f"{kind}_convolution", (5 * 4, k * k, (6 - k) * (5 - k), 5, 4, k))
+        for kind in CONVOLVED
+        for k in (1, 2, 4)
+    ),
+    ("planes.c", "guarded_convolution", (1, 4, 0, 1, 1, 2)),
+    *(
+        ("planes.c", "half_as_large", (h * w, (h // 2) * (w // 2), w, h))
+        for h in (0, 1, 2, 5)
+        for w in (0, 1, 2, 5)
+    ),
+    *(
+        ("planes.c", "from_twice_as_large", (4 * h * w, h * w, w, h))
+        for h in (0, 1, 2, 5)
+        for w in (0, 1, 2, 5)
+    ),
     *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),
@@ -172,7 +188,7 @@ WHOLE_ROWS = {
     "upper_with_rows_of_their_own": lambda n, stride: n <= stride,
     "upper_of_a_rectangle": lambda h, w: h <= w,
 }
-TOUCHED = [(path, name) for path, name in CASES if path.name == "triangles.c"]
+TOUCHED = [(path, name) for path, name in CASES if path.name in ("triangles.c", "planes.c")]
 
 
 @pytest.mark.parametrize(("path", "name"), TOUCHED, ids=[name for _, name in TOUCHED])

@@ -65,7 +65,11 @@ class Merge:
         """A store that happens in one branch only: a mask by position, or a choice between new and old."""
         if where is not None and len(where) == 1 and not any(map(is_open, where[0])):
             inside = self.scope.binding(*box.ranges)
-            return replace(box, where=(*box.where, *(poly for poly in where[0] if not inside.proves(poly))))
+            open_ = [poly for poly in where[0] if not inside.proves(poly)]
+            if any(poly.symbols().isdisjoint(box.indices) for poly in open_):
+                # What is read elsewhere is required where all of them hold, though the box has no elements.
+                open_ = [p for p in where[0] if p in open_ or p.symbols().isdisjoint(box.indices)]
+            return replace(box, where=(*box.where, *open_))
         inside = self.scope.binding(*box.ranges).knowing(box.where)
         old = found.read(box.at, inside, box.position)
         a, b = (box.value, old) if holds else (old, box.value)

@@ -104,7 +104,7 @@ def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
             yield from _inside(run, access, where, lengths)
     for (array, axis), needs in lengths.items():
         for need in needs:
-            yield _length(run, array, axis, need)
+            yield from _length(run, array, axis, need)
 
 
 def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iterator[Requirement]:
@@ -386,12 +386,20 @@ def _claimed(run: Execution) -> Iterator[Poly]:
             yield requirement.poly
 
 
-def _length(run: Execution, array: str, axis: int, need: Need) -> Requirement:
+def _length(run: Execution, array: str, axis: int, need: Need) -> Iterator[Requirement]:
     raw = _shown(need.poly, run.plan)
+    if len(run.plan.grids[array].strides) > 1:
+        # Rows are counted in sizes: a parameter in it that loops run to must be its size, at least 0.
+        path = [step for step in _canonical(run, need.where) if isinstance(step, Poly)]
+        known = Scope().knowing(path)
+        for size in run.plan.sizes:
+            written_out = size.symbol in raw.symbols() - need.poly.symbols()
+            if written_out and size.poly == Poly.symbol(size.symbol) and not known.proves(size.poly):
+                yield at_least(size.poly, run.plan, need.where)
     nested = run.arrays[array].memory == "nested"
     shown = as_shown(length_symbol(array, axis)) if nested else f"elements of {array}"
     text = under(f"{shown} >= {display(raw)}", need.where)
-    return Requirement("length", text, raw, array, axis, where=need.where)
+    yield Requirement("length", text, raw, array, axis, where=need.where)
 
 
 def _unbounded(access: Access | Lookup, why: str) -> Refusal:
