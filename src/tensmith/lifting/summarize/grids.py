@@ -276,7 +276,10 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
         reach, anywhere = _reach(poly, strides, scope), Scope(scope.sizes)
         if reach is not None and not any(anywhere.proves(other - reach) for other, _ in longest):
             longest = [kept for kept in longest if not anywhere.proves(reach - kept[0])]
-            longest.append((reach, anywhere))
-    rests = ((long_division(reach + 1, strides[0])[1], anywhere) for reach, anywhere in longest)
-    unclear = sum(not known.proves(rest) and not known.proves(-rest - 1) for rest, known in rests)
+            longest.append((reach, scope))
+    rests = ((long_division(reach + 1, strides[0])[1], scope) for reach, scope in longest)
+    # Proofs take from the rows before where the last one's end is below 0 by the signs of its terms alone.
+    unclear = sum(
+        not scope.proves(rest) and not Scope(scope.sizes).proves(-rest - 1, 0) for rest, scope in rests
+    )
     return (crowded, unknown, -len(strides), unclear, terms)

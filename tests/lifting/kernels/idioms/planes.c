@@ -74,3 +74,20 @@ void into_a_frame(const float *in, float *out, int w, int h) {
     for (int y = 0; y < h; y++)
         for (int x = 0; x < w; x++) out[(y + 1) * stride + x + 1] = in[y * w + x];
 }
+
+void largest_of_three(const float *in, float *out, int h, int w) {
+    int oh = h / 2, ow = w / 2;
+    for (int y = 0; y < oh; y++)
+        for (int x = 0; x < ow; x++) {
+            float m = in[2 * y * w + 2 * x];
+            if (in[2 * y * w + 2 * x + 1] > m) m = in[2 * y * w + 2 * x + 1];
+            if (in[(2 * y + 1) * w + 2 * x] > m) m = in[(2 * y + 1) * w + 2 * x];
+            out[y * ow + x] = m;
+        }
+}
+
+void every_other_column(const float *in, float *out, int h, int w) {
+    int ow = (w + 1) / 2;
+    for (int y = 0; y < h; y++)
+        for (int x = 0; x < ow; x++) out[y * ow + x] = in[y * w + 2 * x];
+}
