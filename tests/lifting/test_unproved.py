@@ -83,6 +83,24 @@ def test_counterexamples_are_arguments_by_their_names(kind: str, status: str, tm
         assert "in time" in reason and "n = 3" not in reason
 
 
+@pytest.mark.parametrize(
+    ("kind", "subject", "suffix", "advice"),
+    [
+        ("bounds", "b", ".c", "give the length of a row, where it has rows, as a parameter"),
+        ("bounds", "v", ".cpp", "bound the loop by the array's own size"),
+        ("program", "a view of b inside it", ".c", "simplify the expression"),
+    ],
+)
+def test_advice_on_arrays_can_be_followed(
+    kind: str, subject: str, suffix: str, advice: str, tmp_path: Path
+) -> None:
+    function = read(SIZES if suffix == ".cpp" else BYTES, tmp_path, suffix)
+    obligation = Obligation("name", kind, subject, "i@2:5", 2, 5)  # type: ignore[arg-type]
+    detail = "in.m = 3\nlen.a.0 = 1\nlen.b.0 = 2"
+    reason = unproved(Verdict(obligation, "refuted", "", "z3", 0.0, detail), function).reason
+    assert advice in reason and ("where len(b) = 2, m = 3, len(a) = 1;" in reason) == (suffix == ".c")
+
+
 def test_requirements_that_contradict_each_other_and_forms_say_so(tmp_path: Path) -> None:
     function = read(BYTES, tmp_path)
     none = Obligation("all hold", "satisfiable", "requirements", "", 1, 1, expects="sat")

@@ -65,25 +65,31 @@ def unproved(verdict: Verdict, function: loops.Function) -> Refusal:
         return Refusal(f"the proof cannot be stated ({obligation.name}); simplify the function", where)
     if (wrap := _wrap(obligation, function)) is not None:
         return Refusal(wrap, where)
-    what, advice = _words(obligation)
+    what, advice = _words(obligation, function)
     if verdict.status == "refuted":
-        values = ", ".join(_arguments(verdict.detail))
+        values = ", ".join(_arguments(verdict.detail, obligation.subject))
         return Refusal(f"it cannot be shown {what}{f' where {values}' if values else ''}; {advice}", where)
     return Refusal(f"it cannot be shown in time {what}; {advice}", where)
 
 
-def _words(obligation: Obligation) -> tuple[str, str]:
+def _words(obligation: Obligation, function: loops.Function) -> tuple[str, str]:
     kind, subject = _KINDS.get(obligation.kind, obligation.kind), obligation.subject
     if kind == "scalar" and subject.endswith("[]"):
         kind, subject = "array", subject[:-2]
     what, advice = _REASONS[kind]
+    held = function.arrays.get(subject)
+    if kind == "bounds" and held is not None and held.memory == "flat" and held.extents == (None,):
+        advice = "give the length of a row, where it has rows, as a parameter, or test the subscript before"
     return what.format(subject).replace("'return'", "the returned value"), advice
 
 
-def _arguments(detail: str) -> list[str]:
-    """The arguments and lengths of a counterexample, by the names of the source."""
-    found = []
-    for group, name, value in _ARGUMENT.findall(detail):
+def _arguments(detail: str, subject: str) -> list[str]:
+    """The arguments and lengths of a counterexample, by the names of the source; first the length of what it
+    is about."""
+    found, array = [], subject.removeprefix("a view of ").partition(" ")[0]
+    named = _ARGUMENT.findall(detail)
+    named.sort(key=lambda each: each[0] != "len" or each[1].rpartition(".")[0] != array)
+    for group, name, value in named:
         if group == "len":
             array, _, axis = name.rpartition(".")
             name = as_shown(length_symbol(array, int(axis)))
