@@ -68,7 +68,7 @@ class ChannelPruning(Method):
             yield Form(plan.having(step), plan.family, order=20)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of every channel group; or of the half of them that takes the most time for what it risks."""
+        """A share of every channel group; or of the half of them with the most time for what they risk."""
         if not plan.ready or plan.sites(self.name):
             return
         every = groups(prospect.program)
