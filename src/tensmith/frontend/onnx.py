@@ -12,6 +12,7 @@ from onnx import AttributeProto
 
 from tensmith.errors import ModelError, ProgramError
 from tensmith.formula.arith import Array
+from tensmith.frontend import onnx_contrib
 from tensmith.frontend.model_files import node_tensors
 from tensmith.frontend.onnx_control import ControlFlow
 from tensmith.frontend.onnx_file import OnnxFile, open_onnx
@@ -21,6 +22,7 @@ from tensmith.frontend.onnx_types import Stated, Symbols, tensor_type
 from tensmith.ir.infer import Facts, constant_facts, infer_node, typed_call
 from tensmith.ir.onnx_schema import (
     ELEMENT_TYPES,
+    NEWEST_OPSET,
     UNKNOWN,
     misfit,
     operator_name,
@@ -63,6 +65,7 @@ class _Reader:
         self.nodes: list[Node] = []
         self.known: dict[Node, tuple[tuple[Any, ...], tuple[Facts, ...]]] = {}
         self.taken: set[str] = set()
+        self.inside = False  # a definition, whose nodes are all to be claimed
         self.control = ControlFlow(self._value, self._size, self._free_name)
 
     def program(self) -> Program:
@@ -169,12 +172,16 @@ class _Reader:
         if expanded is not None:
             self._read_nodes(expanded)
             return
+        if self._read_defined(proto):
+            return
         if proto.op_type == "Constant" and standard_domain(proto.domain) == "":
             self._define_constant(proto.output[0], self._constant(proto))
             return
         try:
             node = self._claimed(proto)
         except _Opaque:
+            if self.inside:
+                raise
             node = self._opaque(proto)
         given = tuple(self.facts[name] if name else None for name in node.inputs)
         found = self._infer(node, given)
@@ -188,6 +195,30 @@ class _Reader:
                 self._define(name, facts)
         self.nodes.append(node)
         self.known[node] = (given, found)
+
+    def _read_defined(self, proto: onnx.NodeProto) -> bool:
+        """Reads an operator of ONNX Runtime's by its body; False where it is to stay."""
+        if standard_domain(proto.domain) and find_onnx(proto.domain, proto.op_type) is not None:
+            return False  # a package's own op
+        types = [self.facts[name].type if name else None for name in proto.input]
+        defined = onnx_contrib.expanded(proto, types, self.opsets.get("", NEWEST_OPSET), self._free_name)
+        if defined is None:
+            return False
+        grown: tuple[dict[Any, Any], ...] = (self.facts, self.constants, self.hints, self.known)
+        sizes, count, own = [len(each) for each in grown], len(self.nodes), self.opsets
+        body, version = defined
+        self.opsets, self.inside = {**own, "": version}, True
+        try:
+            self._read_nodes(body)
+        except _Opaque:
+            del self.nodes[count:]
+            for each, size in zip(grown, sizes):
+                while len(each) > size:
+                    each.popitem()
+            return False
+        finally:
+            self.opsets, self.inside = own, False
+        return True
 
     def _where(self, proto: onnx.NodeProto) -> str:
         name = proto.name or next((name for name in proto.output if name), "")

@@ -1,0 +1,376 @@
+"""Operators that ONNX Runtime's own tools write, as bodies of the standard's operators.
+
+Most are of the domain com.microsoft; a few stand in the default domain, where the standard has none of them.
+A definition says what ONNX Runtime's processor kernels compute. What it does not cover (other attributes,
+outputs, element types) is left as it is.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from tensmith.ir.names import take
+from tensmith.ir.onnx_schema import ELEMENT_CODES, standard_domain
+from tensmith.ir.opaque import renamed
+from tensmith.ir.types import DTYPES, TensorType
+
+# The opset at which bodies are said where the file's is older: the first with LayerNormalization.
+_OPSET = 17
+_FLOATS = ("f16", "f32", "f64")
+_MOST_FLOATS = ("f16", "f32")
+MICROSOFT = "com.microsoft"
+
+
+class _Uncovered(Exception):
+    """A use that a definition does not cover."""
+
+
+class Body:
+    """The body of one use: reads inputs and attributes of a node, and adds nodes of the default domain."""
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        types: Sequence[TensorType | None],
+        version: int,
+        fresh: Callable[[str], str],
+    ) -> None:
+        self.version, self.nodes = version, list[onnx.NodeProto]()
+        self._proto, self._types, self._fresh = proto, types, fresh
+        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
+        self._read = set[str]()
+        self._base = next(filter(None, proto.output))
+
+    def has(self, index: int) -> bool:
+        """Whether an input is there."""
+        return index < len(self._proto.input) and bool(self._proto.input[index])
+
+    def input(self, index: int) -> str:
+        """The name of an input, which has to be there."""
+        self.need(self.has(index))
+        return str(self._proto.input[index])
+
+    def inputs(self, count: int) -> list[str]:
+        """The first inputs, the only ones that may be there; "" for those left out."""
+        self.need(not any(self._proto.input[count:]))
+        return [self._proto.input[index] if self.has(index) else "" for index in range(count)]
+
+    def wants(self, index: int) -> bool:
+        """Whether an output is asked for."""
+        return index < len(self._proto.output) and bool(self._proto.output[index])
+
+    def type(self, index: int) -> TensorType:
+        """The type of an input, whose rank is known."""
+        self.input(index)
+        type_ = self._types[index]
+        if type_ is None or type_.shape is None:
+            raise _Uncovered
+        return type_
+
+    def rank(self, index: int) -> int:
+        """The rank of an input."""
+        return len(self.type(index).shape or ())
+
+    def attribute(self, name: str, default: Any) -> Any:
+        """An attribute of the kind that its default has."""
+        self._read.add(name)
+        if name not in self._attributes:
+            return default
+        value = helper.get_attribute_value(self._attributes[name])
+        value = value.decode() if isinstance(value, bytes) else value
+        self.need(isinstance(value, type(default)) and not self._attributes[name].ref_attr_name)
+        return value
+
+    def given(self, *among: str) -> dict[str, Any]:
+        """Those of some attributes that are given."""
+        names = [name for name in among if name in self._attributes]
+        self._read.update(names)
+        self.need(not any(self._attributes[name].ref_attr_name for name in names))
+        return {name: helper.get_attribute_value(self._attributes[name]) for name in names}
+
+    def all_read(self) -> bool:
+        """Whether the body knows of all attributes that are given."""
+        return self._attributes.keys() <= self._read
+
+    @staticmethod
+    def need(covered: bool) -> None:
+        """Leaves the node as it is unless a condition holds."""
+        if not covered:
+            raise _Uncovered
+
+    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
+        """A new node of one output, which it gives."""
+        output = self._fresh(f"{self._base}.{op_type.lower()}")
+        self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attributes))
+        return output
+
+    def constant(self, value: Any, dtype: str) -> str:
+        """A new constant."""
+        return self.add("Constant", value=numpy_helper.from_array(np.array(value, DTYPES[dtype])))
+
+
+Definition = Callable[[Body], Sequence[str]]
+_DEFINITIONS: dict[tuple[str, str], Definition] = {}
+
+
+def defined() -> list[tuple[str, str]]:
+    """Domain and name of each operator that has a definition."""
+    return sorted(_DEFINITIONS)
+
+
+def expanded(
+    proto: onnx.NodeProto,
+    types: Sequence[TensorType | None],
+    version: int,
+    fresh: Callable[[str], str],
+) -> tuple[list[onnx.NodeProto], int] | None:
+    """What to read in place of a node, and at which opset; None where it is to stay.
+
+    types: of the inputs, None where unknown; version: the file's opset; fresh: a new name of a base.
+    """
+    definition = _DEFINITIONS.get((standard_domain(proto.domain), proto.op_type))
+    if definition is None or (proto.op_type == "LayerNormalization" and version >= _OPSET):
+        return None
+    taken = {*proto.input, *proto.output}
+    body = Body(proto, types, max(version, _OPSET), lambda base: take(base, taken, 1))
+    try:
+        for index in filter(body.has, range(len(proto.input))):
+            body.type(index)
+        results = definition(body)
+    except _Uncovered:
+        return None
+    wanted = [*proto.output]
+    if not body.all_read() or any(wanted[len(results) :]) or not all(
+        result for result, name in zip(results, wanted) if name
+    ):  # fmt: skip
+        return None
+    names = {name: fresh(name) for node in body.nodes for name in node.output}
+    names |= {result: name for result, name in zip(results, wanted) if name}
+    nodes = [renamed(node, names) for node in body.nodes]
+    nodes[-1].name = proto.name
+    return nodes, body.version
+
+
+def _operator(*names: str, domain: str = MICROSOFT) -> Callable[[Definition], Definition]:
+    def register(definition: Definition) -> Definition:
+        _DEFINITIONS.update({(domain, name): definition for name in names})
+        return definition
+
+    return register
+
+
+# Activations
+
+
+def _gelu(b: Body, x: str, dtype: str, approximate: str = "none") -> str:
+    """The standard's Gelu, or its parts where the opset is too old for it."""
+    b.need(dtype in (_MOST_FLOATS if approximate == "none" else _FLOATS))
+    if b.version >= 20:
+        return b.add("Gelu", x, approximate=approximate)
+    half, one = b.constant(0.5, dtype), b.constant(1, dtype)
+    if approximate == "none":
+        bent = b.add("Erf", b.add("Div", x, b.constant(math.sqrt(2), dtype)))
+    else:
+        cube = b.add("Mul", b.constant(0.044715, dtype), b.add("Mul", x, b.add("Mul", x, x)))
+        inner = b.add("Mul", b.constant(math.sqrt(2 / math.pi), dtype), b.add("Add", x, cube))
+        bent = b.add("Tanh", inner)
+    return b.add("Mul", half, b.add("Mul", x, b.add("Add", bent, one)))
+
+
+@_operator("Gelu")
+def _plain_gelu(b: Body) -> Sequence[str]:
+    """y = x (1 + erf(x / sqrt(2))) / 2."""
+    (x,) = b.inputs(1)
+    return [_gelu(b, x, b.type(0).dtype)]
+
+
+@_operator("BiasGelu")
+def _bias_gelu(b: Body) -> Sequence[str]:
+    """Gelu of x + bias."""
+    x, bias = b.inputs(2)
+    b.need(b.rank(1) == 1)
+    return [_gelu(b, b.add("Add", x, bias), b.type(0).dtype)]
+
+
+@_operator("FastGelu")
+def _fast_gelu(b: Body) -> Sequence[str]:
+    """Gelu by tanh, of x or x + bias."""
+    x, bias = b.inputs(2)
+    if bias:
+        b.need(b.rank(1) == 1)
+        x = b.add("Add", x, bias)
+    return [_gelu(b, x, b.type(0).dtype, "tanh")]
+
+
+@_operator("QuickGelu")
+def _quick_gelu(b: Body) -> Sequence[str]:
+    """y = x sigmoid(alpha x)."""
+    (x,), dtype, alpha = b.inputs(1), b.type(0).dtype, b.attribute("alpha", 1.702)
+    b.need(dtype in _FLOATS)
+    scaled = x if alpha == 1 else b.add("Mul", x, b.constant(alpha, dtype))
+    return [b.add("Mul", x, b.add("Sigmoid", scaled))]
+
+
+# Products with what follows them
+
+
+@_operator("FusedMatMul", "TransposeMatMul")
+def _fused_matmul(b: Body) -> Sequence[str]:
+    """alpha times the product of matrices, each transposed or not."""
+    dtype, operands, alpha = b.type(0).dtype, b.inputs(2), b.attribute("alpha", 1.0)
+    b.need(dtype in _FLOATS)
+    for index, letter in enumerate("AB"):
+        b.need(not b.attribute(f"transBatch{letter}", 0))
+        if b.attribute(f"trans{letter}", 0):
+            rank = b.rank(index)
+            b.need(rank >= 2)
+            operands[index] = b.add("Transpose", operands[index], perm=[*range(rank - 2), rank - 1, rank - 2])
+    product = b.add("MatMul", *operands)
+    return [product if alpha == 1 else b.add("Mul", product, b.constant(alpha, dtype))]
+
+
+# Activation -> its attributes, in the order in which fused operators have them.
+_ACTIVATIONS: dict[str, tuple[str, ...]] = {
+    "Relu": (), "Tanh": (), "Sigmoid": (), "LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta"),
+}  # fmt: skip
+
+
+_CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
+
+
+def _activated(b: Body, x: str, name: str, params: Sequence[float], dtype: str) -> str:
+    if name == "Clip" and len(params) == 2:
+        return b.add("Clip", x, *(b.constant(bound, dtype) for bound in params))
+    names = _ACTIVATIONS.get(name, ("unknown",) * 9)
+    b.need(len(names) == len(params))
+    return b.add(name, x, **dict(zip(names, params)))
+
+
+@_operator("FusedConv")
+def _fused_conv(b: Body) -> Sequence[str]:
+    """An activation of a Conv, to which another tensor may be added first."""
+    x, w, bias, added = b.inputs(4)
+    name, params = b.attribute("activation", ""), b.attribute("activation_params", [])
+    b.need(b.type(0).dtype == "f32" and bool(name))
+    y = b.add("Conv", x, w, *filter(None, [bias]), **b.given(*_CONV))
+    if added:
+        y = b.add("Add", y, added)
+    return [_activated(b, y, name, params, "f32")]
+
+
+@_operator("FusedGemm")
+def _fused_gemm(b: Body) -> Sequence[str]:
+    """An activation of a Gemm."""
+    a, other, c = b.inputs(3)
+    name = b.attribute("activation", "")
+    b.need(b.type(0).dtype == "f32" and name in _ACTIVATIONS)
+    params = [b.attribute(f"activation_{param}", math.nan) for param in _ACTIVATIONS[name]]
+    b.need(not any(map(math.isnan, params)))
+    y = b.add("Gemm", a, other, *filter(None, [c]), **b.given("transA", "transB", "alpha", "beta"))
+    return [_activated(b, y, name, params, "f32")]
+
+
+# Normalizations
+
+
+def _skipped(b: Body, bias: str) -> str:
+    """The sum of the first two inputs and a bias; the second may be one for all of a batch."""
+    x, skip = (b.type(index).shape or () for index in range(2))
+    b.need(b.type(0).dtype in _MOST_FLOATS and len(x) in (2, 3) and len(x) >= len(skip) >= 2)
+    for size, other in zip(reversed(x), reversed(skip)):
+        b.need(other in (1, size) or not (isinstance(size, int) and (size == 1 or isinstance(other, int))))
+    total = b.add("Add", b.input(0), b.input(1))
+    return b.add("Add", total, bias) if bias else total
+
+
+def _rms(b: Body, x: str, scale: str, dtype: str, axes: Sequence[int], epsilon: float) -> str:
+    """The standard's RMSNormalization, or its parts where the opset is too old for it."""
+    if b.version >= 23:
+        return b.add("RMSNormalization", x, scale, axis=axes[0], epsilon=epsilon)
+    b.need(dtype != "f16")  # whose squares are taken in 32 bits
+    square = b.add("Mul", x, x)
+    if b.version >= 18:
+        mean = b.add("ReduceMean", square, b.constant(axes, "i64"), keepdims=1)
+    else:
+        mean = b.add("ReduceMean", square, axes=axes, keepdims=1)
+    deviation = b.add("Sqrt", b.add("Add", mean, b.constant(epsilon, dtype)))
+    return b.add("Mul", b.add("Div", x, deviation), scale)
+
+
+@_operator("LayerNormalization", domain="")
+def _layer_normalization(b: Body) -> Sequence[str]:
+    """The standard's LayerNormalization, which ONNX Runtime has before the standard did, too."""
+    x, scale, bias = b.inputs(3)
+    dtype = b.type(0).dtype
+    b.need(dtype in _FLOATS and b.type(1).dtype == dtype)
+    return [
+        b.add(
+            "LayerNormalization", x, scale, *filter(None, [bias]), **b.given("axis", "epsilon", "stash_type")
+        )
+    ]
+
+
+@_operator("SimplifiedLayerNormalization", domain="")
+def _simplified_layer_normalization(b: Body) -> Sequence[str]:
+    """y = x / sqrt(mean(x x) + epsilon) scale, over `axis` and all behind it."""
+    x, scale = b.inputs(2)
+    dtype, rank = b.type(0).dtype, b.rank(0)
+    axis = b.attribute("axis", -1)
+    b.need(dtype in _FLOATS and b.type(1).dtype == dtype and b.attribute("stash_type", 1) == 1)
+    b.need(-rank <= axis < rank)
+    axes = list(range(axis % rank - rank, 0))
+    return [_rms(b, x, scale, dtype, axes, b.attribute("epsilon", 1e-5))]
+
+
+@_operator("SkipLayerNormalization")
+def _skip_layer_normalization(b: Body) -> Sequence[str]:
+    """LayerNormalization of the sum of x, what skips a layer and a bias; the sum is the fourth output."""
+    _, _, scale, shift, bias = b.inputs(5)
+    total, epsilon = _skipped(b, bias), b.attribute("epsilon", 1e-12)
+    y = b.add("LayerNormalization", total, scale, *filter(None, [shift]), axis=-1, epsilon=epsilon)
+    return [y, "", "", total]
+
+
+@_operator("SkipSimplifiedLayerNormalization")
+def _skip_simplified_layer_normalization(b: Body) -> Sequence[str]:
+    """As SkipLayerNormalization, without a mean or a shift."""
+    _, _, scale, bias = b.inputs(4)
+    total = _skipped(b, bias)
+    return [_rms(b, total, scale, b.type(0).dtype, [-1], b.attribute("epsilon", 1e-12)), "", "", total]
+
+
+@_operator("EmbedLayerNormalization")
+def _embed_layer_normalization(b: Body) -> Sequence[str]:
+    """LayerNormalization of the sum of embeddings of words, positions and segments.
+
+    Outputs: y [B, S, H], how many ones each row of the mask holds [B], the sum [B, S, H].
+    """
+    words, segments, of_words, of_places, of_segments, scale, shift, mask, places = b.inputs(9)
+    b.need(b.type(2).dtype in _MOST_FLOATS and bool(segments) == bool(of_segments))
+    b.attribute("mask_index_type", 0)
+    if places:
+        rows = b.add("Gather", of_places, places)
+    else:
+        start, end = b.constant([0], "i64"), b.add("Shape", words, start=1, end=2)
+        rows = b.add("Slice", of_places, start, end, start)
+    total = b.add("Add", b.add("Gather", of_words, words), rows)
+    if segments:
+        total = b.add("Add", total, b.add("Gather", of_segments, segments))
+    epsilon = b.attribute("epsilon", 1e-12)
+    y = b.add("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+    counts = ""
+    if b.wants(1):
+        if mask:
+            ones = b.add("Cast", b.add("Equal", mask, b.constant(1, "i32")), to=ELEMENT_CODES["i32"])
+            counts = b.add("ReduceSum", ones, b.constant([1], "i64"), keepdims=0)
+        else:
+            size = b.add("Shape", words, start=0, end=1)
+            zero = numpy_helper.from_array(np.zeros(1, np.int32))
+            counts = b.add("ConstantOfShape", size, value=zero)
+    return [y, counts, total]

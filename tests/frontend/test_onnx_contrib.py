@@ -1,0 +1,210 @@
+"""Operators of ONNX Runtime's own tools are read as what ONNX Runtime computes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import helper
+
+from tensmith.backend.onnx import to_onnx
+from tensmith.formula.arith import Array
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir import Program
+from tensmith.ir.interpreter import interpret
+
+MICROSOFT = "com.microsoft"
+OPSETS = (13, 17, 18, 20, 23)
+
+
+def one_node(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    outputs: Sequence[str] = ("y0",),
+    *,
+    opset: int = 17,
+    domain: str = MICROSOFT,
+    constants: Collection[int] = (),
+    **attributes: Any,
+) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A model of one node whose inputs of the numbers `constants` are its own, and what to give it."""
+    names = ["" if array is None else f"x{number}" for number, array in enumerate(inputs)]
+    node = helper.make_node(op_type, names, list(outputs), name="node", domain=domain, **attributes)
+    given: dict[str, Array] = {}
+    inner = []
+    for number, (name, array) in enumerate(zip(names, inputs)):
+        if array is not None and number not in constants:
+            given[name] = array
+        elif array is not None:
+            inner.append(onnx.numpy_helper.from_array(array, name))
+    values = [
+        helper.make_tensor_value_info(
+            name,
+            helper.np_dtype_to_tensor_dtype(array.dtype),
+            [f"{name}_{axis}" for axis in range(array.ndim)],
+        )
+        for name, array in given.items()
+    ]
+    asked = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
+    graph = helper.make_graph([node], "one", values, asked, inner)
+    opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), given
+
+
+def answers(model: onnx.ModelProto, given: Mapping[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = 1, 4
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), options, providers=["CPUExecutionProvider"]
+    )
+    return list(session.run(None, dict(given)))
+
+
+def opaque(program: Program) -> list[str]:
+    return [node.op for node in program.nodes if node.opaque is not None]
+
+
+def reads(
+    op_type: str,
+    inputs: Sequence[Array | None],
+    outputs: Sequence[str] = ("y0",),
+    steps: int = 0,
+    **options: Any,
+) -> Program:
+    """Reads a model of one node, and compares with ONNX Runtime, which runs what is written again too.
+
+    steps: by how much codes may differ.
+    """
+    model, given = one_node(op_type, inputs, outputs, **options)
+    want = answers(model, given)
+    program = read_onnx(model)
+    assert opaque(program) == []
+    found = interpret(program, given)
+    for name, array, again in zip(program.outputs, want, answers(to_onnx(program), given), strict=True):
+        for got in (found[name], again):
+            assert got.dtype == array.dtype and got.shape == array.shape
+            exact = 3e-3 if array.dtype == np.float16 else 2e-5
+            if array.dtype.kind in "iu":
+                assert np.abs(got.astype(int) - array.astype(int)).max(initial=0) <= steps
+            else:
+                np.testing.assert_allclose(got, array, rtol=exact, atol=exact)
+    return program
+
+
+def stays(
+    op_type: str, inputs: Sequence[Array | None], outputs: Sequence[str] = ("y0",), **options: Any
+) -> None:
+    """Such a use is not read."""
+    model, _ = one_node(op_type, inputs, outputs, **options)
+    for value in model.graph.output:
+        value.type.tensor_type.elem_type = onnx.TensorProto.FLOAT
+    assert opaque(read_onnx(model)) == [f"{options.get('domain', MICROSOFT) or 'onnx'}.{op_type}"]
+
+
+def normal(*shape: int, seed: int = 0, dtype: Any = np.float32) -> Array:
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+@pytest.mark.parametrize("shape", [(), (7,), (2, 3, 5)])
+def test_activations(opset: int, shape: tuple[int, ...]) -> None:
+    x = np.asarray(3 * normal(*shape))
+    reads("Gelu", [x], opset=opset)
+    reads("QuickGelu", [x], opset=opset)
+    reads("QuickGelu", [x], opset=opset, alpha=1.0)
+    reads("QuickGelu", [x], opset=opset, alpha=-0.3)
+    if shape:
+        reads("FastGelu", [x], opset=opset)
+        reads("FastGelu", [x, normal(shape[-1])], opset=opset)
+        reads("BiasGelu", [x, normal(shape[-1])], opset=opset)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_fused_matmul(opset: int) -> None:
+    for first, second in [
+        ((3, 4), (4, 5)),
+        ((2, 3, 4), (4, 5)),
+        ((2, 3, 4), (2, 4, 5)),
+        ((6, 2, 3, 4), (2, 4, 5)),
+    ]:
+        for turned_a in (0, 1):
+            for turned_b in (0, 1):
+                a, b = normal(*first), normal(*second, seed=1)
+                a = np.swapaxes(a, -1, -2) if turned_a else a
+                b = np.swapaxes(b, -1, -2) if turned_b else b
+                reads("FusedMatMul", [a, b], opset=opset, transA=turned_a, transB=turned_b, alpha=0.125)
+    reads("FusedMatMul", [normal(4), normal(4, 5)], opset=opset)
+    stays("FusedMatMul", [normal(2, 3, 4), normal(2, 4, 5)], transBatchA=1)
+    stays("FusedMatMul", [normal(4), normal(4, 5)], transA=1)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_layer_normalization_of_sums(opset: int) -> None:
+    """The standard has LayerNormalization since opset 17, and ONNX Runtime had it before."""
+    for shape in [(2, 3, 8), (5, 8)]:
+        x, skip = normal(*shape), normal(*shape, seed=1)
+        scale, shift, bias = (normal(8, seed=seed) for seed in (2, 3, 4))
+        every = ("y0", "", "", "y3")
+        reads("SkipLayerNormalization", [x, skip, scale], opset=opset)
+        reads("SkipLayerNormalization", [x, skip, scale, shift], opset=opset, epsilon=0.25)
+        reads("SkipLayerNormalization", [x, skip, scale, shift, bias], every, opset=opset)
+        reads("SkipLayerNormalization", [x, skip, scale, None, bias], every, opset=opset)
+        reads("SkipSimplifiedLayerNormalization", [x, skip, scale], opset=opset, epsilon=0.25)
+        reads("SkipSimplifiedLayerNormalization", [x, skip, scale, bias], every, opset=opset)
+        for axis in (-1, len(shape) - 1):
+            reads("SimplifiedLayerNormalization", [x, scale], opset=opset, domain="", axis=axis, epsilon=0.5)
+        reads("LayerNormalization", [x, scale, shift], opset=opset, domain="", epsilon=0.125)
+    reads("SkipLayerNormalization", [normal(2, 3, 8), normal(3, 8), normal(8)], opset=opset)
+    stays(
+        "SkipLayerNormalization", [normal(1, 3, 8), normal(2, 3, 8), normal(8)], constants=(0, 1), opset=opset
+    )
+    reads("SkipLayerNormalization", [normal(2, 3, 8), normal(1, 3, 8), normal(8)], opset=opset)
+    reads("SimplifiedLayerNormalization", [normal(2, 3, 8), normal(3, 8)], opset=opset, domain="", axis=1)
+    stays("SkipLayerNormalization", [normal(2, 3, 8), normal(2, 3, 8), normal(8)], ("y0", "y1"))
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_embeddings(opset: int) -> None:
+    random = np.random.default_rng(0)
+    words = random.integers(0, 11, (2, 5)).astype(np.int32)
+    segments = random.integers(0, 2, (2, 5)).astype(np.int32)
+    mask = np.array([[1, 1, 0, 0, 1], [1, 1, 1, 1, 0]], np.int32)
+    tables = [normal(11, 8), normal(7, 8), normal(2, 8)]
+    scale, shift = normal(8, seed=1), normal(8, seed=2)
+    every = ("y0", "y1", "y2")
+    name = "EmbedLayerNormalization"
+    for ins, outs, own in [
+        ([words, segments, *tables, scale, shift, mask], every[:2], {}),
+        ([words, segments, *tables, scale, shift], every, {"epsilon": 0.1}),
+        ([words, None, *tables[:2], None, scale, shift, mask], every, {"mask_index_type": 1}),
+        ([words, segments, *tables, scale, shift, None, words % 7], every, {}),
+        ([words, segments, *tables, scale, shift, None, words[:1] % 7], every, {}),
+    ]:
+        reads(name, ins, outs, opset=opset, constants=range(2, 7), **own)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_products_with_activations(opset: int) -> None:
+    x, w, bias = normal(2, 4, 7, 6), normal(6, 2, 3, 2), normal(6)
+    window = {"group": 2, "strides": [2, 1], "pads": [1, 0, 1, 1], "kernel_shape": [3, 2]}
+    for name, params in [("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.3]),
+                         ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.75])]:  # fmt: skip
+        given = {"activation": name, **({"activation_params": params} if params else {})}
+        reads("FusedConv", [x, w, bias], opset=opset, **window, **given)
+        reads("FusedConv", [x, w], opset=opset, **window, **given)
+    reads("FusedConv", [x, w, bias, normal(2, 6, 4, 6)], opset=opset, activation="Relu", **window)
+    stays("FusedConv", [x, w, bias], activation="Sparkle")
+    stays("FusedConv", [x, w, bias], activation="Relu", auto_pad="SAME_UPPER")  # of open sizes
+    a, b, c = normal(3, 4), normal(5, 4), normal(5)
+    product = {"opset": opset, "transB": 1}
+    for name, numbers in [("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.3]),
+                          ("HardSigmoid", [0.3, 0.4])]:  # fmt: skip
+        bends = dict(zip(("activation_alpha", "activation_beta"), numbers))
+        reads("FusedGemm", [a, b, c], activation=name, alpha=0.5, beta=2.0, **product, **bends)
+        reads("FusedGemm", [a, b], activation=name, **product, **bends)
+    stays("FusedGemm", [a, b, c], activation="Relu", transB=1, activation_gamma=1.0)

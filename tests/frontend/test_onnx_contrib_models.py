@@ -1,0 +1,133 @@
+"""Whole models that ONNX Runtime's own tools wrote are read without opaque nodes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx.parser import parse_model
+
+from tensmith.backend.onnx import to_onnx
+from tensmith.formula.arith import Array
+from tensmith.frontend.onnx import read_onnx
+from tensmith.ir.interpreter import interpret
+from tensmith.rewrite.trail import simplify
+
+BERT = """
+<ir_version: 8, opset_import: ["" : 17]>
+bert (int64[b, s] ids, int64[b, s] segments, int64[b, s] mask) => (float[b, s, 16] y)
+<int64 one = {1}, int64[1] first = {0}, int64[1] second = {1}, int64[1] third = {2},
+ int64[1, 8] numbers = {0, 1, 2, 3, 4, 5, 6, 7}, int64[4] heads = {0, 0, 2, 8}, int64[3] merged = {0, 0, 16},
+ float unit = {1}, float least = {-10000}, float root = {2.8284271}, float bend = {1.4142135},
+ float half = {0.5}> {
+    of_words = Gather (words, ids)
+    of_segments = Gather (kinds, segments)
+    known = Add (of_words, of_segments)
+    shape = Shape (ids)
+    size = Gather <axis = 0> (shape, one)
+    length = Unsqueeze (size, first)
+    ids_of_places = Slice (numbers, first, length, second, second)
+    of_places = Gather (places, ids_of_places)
+    sum = Add (known, of_places)
+    x = LayerNormalization <axis = -1, epsilon = 1e-12> (sum, scale0, shift0)
+    rows = Unsqueeze (mask, second)
+    matrices = Unsqueeze (rows, third)
+    kept = Cast <to = 1> (matrices)
+    hidden = Sub (unit, kept)
+    masks = Mul (hidden, least)
+    q1 = MatMul (x, wq)
+    q2 = Add (bq, q1)
+    q3 = Reshape (q2, heads)
+    q = Transpose <perm = [0, 2, 1, 3]> (q3)
+    k1 = MatMul (x, wk)
+    k2 = Add (bk, k1)
+    k3 = Reshape (k2, heads)
+    k = Transpose <perm = [0, 2, 3, 1]> (k3)
+    v1 = MatMul (x, wv)
+    v2 = Add (bv, v1)
+    v3 = Reshape (v2, heads)
+    v = Transpose <perm = [0, 2, 1, 3]> (v3)
+    a1 = MatMul (q, k)
+    a2 = Div (a1, root)
+    a3 = Add (a2, masks)
+    a4 = Softmax <axis = -1> (a3)
+    a5 = MatMul (a4, v)
+    a6 = Transpose <perm = [0, 2, 1, 3]> (a5)
+    a = Reshape (a6, merged)
+    o1 = MatMul (a, wo)
+    o2 = Add (bo, o1)
+    o3 = Add (o2, x)
+    o = LayerNormalization <axis = -1, epsilon = 1e-12> (o3, scale1, shift1)
+    i1 = MatMul (o, wi)
+    i2 = Add (bi, i1)
+    i3 = Div (i2, bend)
+    i4 = Erf (i3)
+    i5 = Add (i4, unit)
+    i6 = Mul (i2, i5)
+    i = Mul (i6, half)
+    f1 = MatMul (i, wf)
+    f2 = Add (bf, f1)
+    f = Add (f2, o)
+    y = LayerNormalization <axis = -1, epsilon = 1e-12> (f, scale2, shift2)
+}
+"""
+WIDTH, INNER = 16, 32
+
+
+def bert() -> onnx.ModelProto:
+    """A layer of BERT on words of 13, places of 8 and segments of 2."""
+    shapes = {"words": (13, WIDTH), "places": (8, WIDTH), "kinds": (2, WIDTH)}
+    shapes |= {f"w{name}": (WIDTH, WIDTH) for name in "qkvo"} | {"wi": (WIDTH, INNER), "wf": (INNER, WIDTH)}
+    shapes |= {f"b{name}": (WIDTH,) for name in "qkvof"} | {"bi": (INNER,)}
+    shapes |= {f"{name}{number}": (WIDTH,) for name in ("scale", "shift") for number in range(3)}
+    random = np.random.default_rng(0)
+    model = parse_model(BERT)
+    for name, shape in shapes.items():
+        array = random.normal(scale=0.3, size=shape).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+    return model
+
+
+def answers(model: onnx.ModelProto, given: dict[str, Array]) -> list[Array]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return list(session.run(None, given))
+
+
+def read_alike(model: onnx.ModelProto, given: dict[str, Array], tolerance: float) -> None:
+    """Reads a model, simplifies it and writes it; all of these answer alike."""
+    program = read_onnx(model)
+    assert [node.op for node in program.nodes if node.opaque is not None] == []
+    simple = simplify(program).program
+    want = answers(model, given)
+    for got in (
+        [interpret(program, given)[name] for name in program.outputs],
+        [interpret(simple, given)[name] for name in simple.outputs],
+        answers(to_onnx(simple), given),
+    ):
+        for one, array in zip(got, want, strict=True):
+            np.testing.assert_allclose(one, array, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("attention", [False])
+def test_bert_of_the_transformer_optimizer(tmp_path: Path, attention: bool) -> None:
+    from onnxruntime.transformers.fusion_options import FusionOptions
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    onnx.save(bert(), tmp_path / "bert.onnx")
+    options = FusionOptions("bert")
+    options.enable_attention = attention
+    optimized = optimize_model(
+        str(tmp_path / "bert.onnx"), "bert", 2, WIDTH, optimization_options=options, opt_level=0
+    ).model
+    names = {node.op_type for node in optimized.graph.node if node.domain == "com.microsoft"}
+    fused = {"EmbedLayerNormalization", "SkipLayerNormalization", "BiasGelu"}
+    assert names == (fused | {"Attention"} if attention else fused)
+    random = np.random.default_rng(0)
+    given = {
+        "ids": random.integers(0, 13, (3, 6)), "segments": random.integers(0, 2, (3, 6)),
+        "mask": (np.arange(6) < np.array([[6], [4], [1]])).astype(np.int64),
+    }  # fmt: skip
+    read_alike(optimized, given, 1e-5)
