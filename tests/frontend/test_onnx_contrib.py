@@ -9,6 +9,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from onnx import helper
 
 from tensmith.backend.onnx import to_onnx
@@ -29,16 +31,19 @@ def one_node(
     opset: int = 17,
     domain: str = MICROSOFT,
     constants: Collection[int] = (),
+    own_opset: int | None = None,
     **attributes: Any,
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """A model of one node whose inputs of the numbers `constants` are its own, and what to give it."""
     names = ["" if array is None else f"x{number}" for number, array in enumerate(inputs)]
     node = helper.make_node(op_type, names, list(outputs), name="node", domain=domain, **attributes)
-    given: dict[str, Array] = {}
+    if own_opset is not None:
+        node.attribute.append(helper.make_attribute("opset", own_opset))
+    fed: dict[str, Array] = {}
     inner = []
     for number, (name, array) in enumerate(zip(names, inputs)):
         if array is not None and number not in constants:
-            given[name] = array
+            fed[name] = array
         elif array is not None:
             inner.append(onnx.numpy_helper.from_array(array, name))
     values = [
@@ -47,22 +52,22 @@ def one_node(
             helper.np_dtype_to_tensor_dtype(array.dtype),
             [f"{name}_{axis}" for axis in range(array.ndim)],
         )
-        for name, array in given.items()
+        for name, array in fed.items()
     ]
     asked = [helper.make_empty_tensor_value_info(name) for name in outputs if name]
     graph = helper.make_graph([node], "one", values, asked, inner)
     opsets = [helper.make_opsetid("", opset), helper.make_opsetid(MICROSOFT, 1)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=8), given
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8), fed
 
 
-def answers(model: onnx.ModelProto, given: Mapping[str, Array]) -> list[Array]:
+def answers(model: onnx.ModelProto, fed: Mapping[str, Array]) -> list[Array]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = 1, 4
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(
         model.SerializeToString(), options, providers=["CPUExecutionProvider"]
     )
-    return list(session.run(None, dict(given)))
+    return list(session.run(None, dict(fed)))
 
 
 def opaque(program: Program) -> list[str]:
@@ -80,12 +85,12 @@ def reads(
 
     steps: by how much codes may differ.
     """
-    model, given = one_node(op_type, inputs, outputs, **options)
-    want = answers(model, given)
+    model, fed = one_node(op_type, inputs, outputs, **options)
+    want = answers(model, fed)
     program = read_onnx(model)
     assert opaque(program) == []
-    found = interpret(program, given)
-    for name, array, again in zip(program.outputs, want, answers(to_onnx(program), given), strict=True):
+    found = interpret(program, fed)
+    for name, array, again in zip(program.outputs, want, answers(to_onnx(program), fed), strict=True):
         for got in (found[name], again):
             assert got.dtype == array.dtype and got.shape == array.shape
             exact = 3e-3 if array.dtype == np.float16 else 2e-5
@@ -194,9 +199,9 @@ def test_products_with_activations(opset: int) -> None:
     window = {"group": 2, "strides": [2, 1], "pads": [1, 0, 1, 1], "kernel_shape": [3, 2]}
     for name, params in [("Relu", []), ("Tanh", []), ("Sigmoid", []), ("LeakyRelu", [0.3]),
                          ("HardSigmoid", [0.3, 0.4]), ("Clip", [-0.5, 0.75])]:  # fmt: skip
-        given = {"activation": name, **({"activation_params": params} if params else {})}
-        reads("FusedConv", [x, w, bias], opset=opset, **window, **given)
-        reads("FusedConv", [x, w], opset=opset, **window, **given)
+        bends = {"activation": name, **({"activation_params": params} if params else {})}
+        reads("FusedConv", [x, w, bias], opset=opset, **window, **bends)
+        reads("FusedConv", [x, w], opset=opset, **window, **bends)
     reads("FusedConv", [x, w, bias, normal(2, 6, 4, 6)], opset=opset, activation="Relu", **window)
     stays("FusedConv", [x, w, bias], activation="Sparkle")
     stays("FusedConv", [x, w, bias], activation="Relu", auto_pad="SAME_UPPER")  # of open sizes
@@ -208,3 +213,107 @@ def test_products_with_activations(opset: int) -> None:
         reads("FusedGemm", [a, b, c], activation=name, alpha=0.5, beta=2.0, **product, **bends)
         reads("FusedGemm", [a, b], activation=name, **product, **bends)
     stays("FusedGemm", [a, b, c], activation="Relu", transB=1, activation_gamma=1.0)
+
+
+def codes(dtype: Any, *shape: int, seed: int = 0) -> Array:
+    info = np.iinfo(dtype)
+    return np.random.default_rng([seed, *shape]).integers(info.min, info.max + 1, shape).astype(dtype)
+
+
+def scale(value: float) -> Array:
+    return np.array(value, np.float32)
+
+
+GRIDS = st.tuples(
+    st.sampled_from([np.uint8, np.int8]),
+    st.lists(st.floats(2**-9, 2**-4, width=32), min_size=3, max_size=3),
+    st.lists(st.integers(0, 127), min_size=3, max_size=3),
+    st.integers(0, 1000),
+)
+
+
+@settings(max_examples=25, deadline=None)
+@given(GRIDS)
+def test_functions_of_codes(grids: tuple[Any, list[float], list[int], int]) -> None:
+    """What ONNX Runtime computes; a number between two codes may become either where it was computed."""
+    dtype, scales, zeros, seed = grids
+    grid = [(scale(one), np.array(zero, dtype)) for one, zero in zip(scales, zeros)]
+    a, b = codes(dtype, 2, 3, 5, seed=seed), codes(dtype, 3, 1, seed=seed)
+    for name in ("QLinearAdd", "QLinearMul"):
+        reads(name, [a, *grid[0], b, *grid[1], *grid[2]], steps=1)
+        reads(name, [a, *grid[0], b, *grid[1], *grid[2]], steps=1, constants=(1, 2, 4, 5, 6, 7))
+    reads("QLinearLeakyRelu", [a, *grid[0], *grid[1]], steps=1, alpha=0.2, constants=(1, 2, 3, 4))
+    reads("QLinearSigmoid", [a, *grid[0], scale(1 / 256), grid[1][1]], steps=1)
+    reads("QLinearWhere", [a > 0, a, *grid[0], codes(dtype, 5), *grid[1], *grid[2]], constants=range(2, 9))
+    parts = [codes(dtype, 2, size, 4, seed=seed) for size in (3, 2)]
+    reads(
+        "QLinearConcat",
+        [*grid[2], parts[0], *grid[0], parts[1], *grid[1]],
+        constants=(0, 1, 3, 4, 6, 7),
+        axis=1,
+    )
+
+
+@settings(max_examples=15, deadline=None)
+@given(GRIDS, st.integers(1, 3), st.integers(1, 2), st.integers(0, 1), st.booleans())
+def test_means_of_codes(
+    grids: tuple[Any, list[float], list[int], int], size: int, stride: int, pad: int, counted: bool
+) -> None:
+    """A code may be the next one where a mean lies between two."""
+    dtype, scales, zeros, seed = grids
+    (fine, zero), (coarse, end) = [(scale(one), np.array(zero, dtype)) for one, zero in zip(scales, zeros)][
+        :2
+    ]
+    x = codes(dtype, 2, 3, 6, 7, seed=seed)
+    window = {"kernel_shape": [size, size], "strides": [stride, stride], "pads": [min(pad, size - 1)] * 4}
+    inputs = [x, fine, zero, coarse, end]
+    own = {"steps": 1, "constants": (1, 2, 3, 4)}
+    reads("QLinearAveragePool", inputs, count_include_pad=int(counted), **window, **own)
+    reads("QLinearGlobalAveragePool", inputs, **own)
+    low = np.array(np.iinfo(dtype).min, dtype)
+    for axis in (-1, 1):
+        soft = [x, fine, zero, scale(1 / 256), low]
+        reads("QLinearSoftmax", soft, axis=axis, own_opset=13, **own)
+
+
+def test_means_of_codes_that_stay() -> None:
+    x, grid = codes(np.int8, 2, 3, 6, 7), [scale(0.1), np.array(1, np.int8)]
+    stays("QLinearGlobalAveragePool", [x, *grid, *grid], channels_last=1)
+    soft = [x, *grid, scale(1 / 256), np.array(-128, np.int8)]
+    stays("QLinearSoftmax", soft, own_opset=13)  # a scale that is not known
+    stays("QLinearSoftmax", soft, own_opset=12, axis=1, constants=(3, 4))
+    stays("QLinearSoftmax", [*soft[:3], scale(0.004), soft[4]], own_opset=13, constants=(3, 4))
+    stays("QLinearAdd", [x, np.full(7, 0.1, np.float32), grid[1], x, *grid, *grid])
+    stays("QLinearSigmoid", [x, *grid, scale(1 / 256)])
+
+
+@settings(max_examples=15, deadline=None)
+@given(GRIDS, st.booleans(), st.booleans(), st.booleans(), st.sampled_from([1.0, 0.5]))
+def test_products_of_codes(
+    grids: tuple[Any, list[float], list[int], int], each: bool, turned: bool, biased: bool, alpha: float
+) -> None:
+    dtype, scales, zeros, seed = grids
+    a, w = codes(dtype, 4, 9, seed=seed), codes(np.int8, 9, 5, seed=seed)
+    random = np.random.default_rng(seed)
+    of_columns = random.uniform(0.001, 0.01, 5).astype(np.float32) if each else scale(scales[1])
+    bias = random.integers(-2000, 2000, 5).astype(np.int32) if biased else None
+    zero = np.zeros(of_columns.shape, np.int8)
+    w = w.T if turned else w
+    inputs = [a, scale(scales[0]), np.array(zeros[0], dtype), w, of_columns, zero, bias]
+    own = {"transB": int(turned), "alpha": alpha, "constants": range(1, 9)}
+    reads("QGemm", inputs, **own)
+    reads("QGemm", [*inputs, scale(scales[2] * 4), np.array(zeros[2], dtype)], **own)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_grids(opset: int) -> None:
+    x = 3 * normal(4, 6)
+    for dtype in (np.uint8, np.int8, np.uint16, np.int16):
+        zero = np.array(3, dtype)
+        reads("QuantizeLinear", [x, scale(0.1), zero], opset=opset)
+        reads("DequantizeLinear", [codes(dtype, 4, 6), scale(0.1), zero], opset=opset)
+        many, zeros = np.linspace(0.1, 0.3, 4, dtype=np.float32), np.arange(4).astype(dtype)
+        reads("QuantizeLinear", [x, many, zeros], opset=opset, axis=0)
+        reads("DequantizeLinear", [codes(dtype, 4, 6), many, zeros], opset=opset, axis=0)
+    reads("QuantizeLinear", [x, scale(0.1)], opset=opset)
+    reads("DequantizeLinear", [codes(np.int32, 4, 6), scale(0.1)], opset=opset)

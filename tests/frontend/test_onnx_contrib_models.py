@@ -74,6 +74,28 @@ bert (int64[b, s] ids, int64[b, s] segments, int64[b, s] mask) => (float[b, s, 1
     y = LayerNormalization <axis = -1, epsilon = 1e-12> (f, scale2, shift2)
 }
 """
+UNET = """
+<ir_version: 8, opset_import: ["" : 17]>
+unet (float[n, 3, 16, 16] x) => (float[n, 4, 16, 16] y, float[n, 10] z)
+<float[4] sizes = {1, 1, 2, 2}> {
+    a1 = Conv <pads = [1, 1, 1, 1]> (x, wa, ba)
+    a = Relu (a1)
+    b1 = AveragePool <kernel_shape = [2, 2], strides = [2, 2]> (a)
+    b2 = Conv <pads = [1, 1, 1, 1]> (b1, wb, bb)
+    b3 = LeakyRelu <alpha = 0.1> (b2)
+    b4 = Conv <pads = [1, 1, 1, 1]> (b3, wc, bc)
+    b = Add (b4, b3)
+    c1 = Resize <mode = "nearest"> (b, , sizes)
+    c2 = Concat <axis = 1> (a, c1)
+    c3 = Conv <pads = [1, 1, 1, 1]> (c2, wd, bd)
+    c4 = Sigmoid (c3)
+    c = Mul (c3, c4)
+    y = Softmax <axis = -1> (c)
+    d1 = GlobalAveragePool (b)
+    d = Flatten (d1)
+    z = Gemm <transB = 1> (d, we, be)
+}
+"""
 WIDTH, INNER = 16, 32
 
 
@@ -131,3 +153,45 @@ def test_bert_of_the_transformer_optimizer(tmp_path: Path, attention: bool) -> N
         "mask": (np.arange(6) < np.array([[6], [4], [1]])).astype(np.int64),
     }  # fmt: skip
     read_alike(optimized, given, 1e-5)
+
+
+def unet() -> onnx.ModelProto:
+    """A network of two scales, and a classifier beside it."""
+    shapes = {"wa": (6, 3, 3, 3), "wb": (8, 6, 3, 3), "wc": (8, 8, 3, 3), "wd": (4, 14, 3, 3), "we": (10, 8)}
+    random = np.random.default_rng(0)
+    model = parse_model(UNET)
+    for name, shape in shapes.items():
+        weights = random.normal(scale=0.3, size=shape).astype(np.float32)
+        bias = random.normal(scale=0.3, size=shape[0]).astype(np.float32)
+        model.graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+        model.graph.initializer.append(onnx.numpy_helper.from_array(bias, f"b{name[1]}"))
+    return model
+
+
+@pytest.mark.parametrize("signed", [False, True])
+def test_unet_of_the_static_quantizer(tmp_path: Path, signed: bool) -> None:
+    """Answers are alike but for codes that lie between two, which layers hand on."""
+    from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
+
+    images = np.random.default_rng(0).normal(size=(4, 3, 16, 16)).astype(np.float32)
+
+    class Reader(CalibrationDataReader):  # type: ignore[misc]
+        def __init__(self) -> None:
+            self.left = [{"x": image[None]} for image in images]
+
+        def get_next(self) -> dict[str, Array] | None:
+            return self.left.pop() if self.left else None
+
+    onnx.save(unet(), tmp_path / "unet.onnx")
+    codes = QuantType.QInt8 if signed else QuantType.QUInt8
+    quantize_static(
+        tmp_path / "unet.onnx", tmp_path / "codes.onnx", Reader(), quant_format=QuantFormat.QOperator,
+        activation_type=codes, weight_type=QuantType.QInt8, per_channel=signed,
+    )  # fmt: skip
+    quantized = onnx.load(tmp_path / "codes.onnx")
+    names = {node.op_type for node in quantized.graph.node if node.domain == "com.microsoft"}
+    assert names == {
+        "QLinearAdd", "QLinearAveragePool", "QLinearConcat", "QLinearGlobalAveragePool", "QLinearLeakyRelu",
+        "QLinearMul", "QLinearSigmoid", "QLinearSoftmax", "QGemm",
+    }  # fmt: skip
+    read_alike(quantized, {"x": images}, 0.02)

@@ -201,7 +201,9 @@ class _Reader:
         if standard_domain(proto.domain) and find_onnx(proto.domain, proto.op_type) is not None:
             return False  # a package's own op
         types = [self.facts[name].type if name else None for name in proto.input]
-        defined = onnx_contrib.expanded(proto, types, self.opsets.get("", NEWEST_OPSET), self._free_name)
+        values = [self.constants.get(name) for name in proto.input]
+        version = self.opsets.get("", NEWEST_OPSET)
+        defined = onnx_contrib.expanded(proto, types, values, version, self._free_name)
         if defined is None:
             return False
         grown: tuple[dict[Any, Any], ...] = (self.facts, self.constants, self.hints, self.known)

@@ -15,6 +15,7 @@ import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
+from tensmith.formula.arith import Array
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES, standard_domain
 from tensmith.ir.opaque import renamed
@@ -38,11 +39,12 @@ class Body:
         self,
         proto: onnx.NodeProto,
         types: Sequence[TensorType | None],
+        values: Sequence[Array | None],
         version: int,
         fresh: Callable[[str], str],
     ) -> None:
-        self.version, self.nodes = version, list[onnx.NodeProto]()
-        self._proto, self._types, self._fresh = proto, types, fresh
+        self.name, self.version, self.nodes = proto.op_type, version, list[onnx.NodeProto]()
+        self._proto, self._types, self._values, self._fresh = proto, types, values, fresh
         self._attributes = {attribute.name: attribute for attribute in proto.attribute}
         self._read = set[str]()
         self._base = next(filter(None, proto.output))
@@ -72,6 +74,17 @@ class Body:
         if type_ is None or type_.shape is None:
             raise _Uncovered
         return type_
+
+    def value(self, index: int) -> Array:
+        """The value of an input that is a constant of the file."""
+        value = self._values[index] if self.has(index) else None
+        if value is None:
+            raise _Uncovered
+        return value
+
+    def count(self) -> int:
+        """How many inputs there are, those left out among them."""
+        return len(self._proto.input)
 
     def rank(self, index: int) -> int:
         """The rank of an input."""
@@ -127,18 +140,19 @@ def defined() -> list[tuple[str, str]]:
 def expanded(
     proto: onnx.NodeProto,
     types: Sequence[TensorType | None],
+    values: Sequence[Array | None],
     version: int,
     fresh: Callable[[str], str],
 ) -> tuple[list[onnx.NodeProto], int] | None:
     """What to read in place of a node, and at which opset; None where it is to stay.
 
-    types: of the inputs, None where unknown; version: the file's opset; fresh: a new name of a base.
+    types, values: of the inputs, None where unknown; version: the file's opset; fresh: a new name of a base.
     """
     definition = _DEFINITIONS.get((standard_domain(proto.domain), proto.op_type))
     if definition is None or (proto.op_type == "LayerNormalization" and version >= _OPSET):
         return None
     taken = {*proto.input, *proto.output}
-    body = Body(proto, types, max(version, _OPSET), lambda base: take(base, taken, 1))
+    body = Body(proto, types, values, max(version, _OPSET), lambda base: take(base, taken, 1))
     try:
         for index in filter(body.has, range(len(proto.input))):
             body.type(index)
@@ -374,3 +388,125 @@ def _embed_layer_normalization(b: Body) -> Sequence[str]:
             zero = numpy_helper.from_array(np.zeros(1, np.int32))
             counts = b.add("ConstantOfShape", size, value=zero)
     return [y, counts, total]
+
+
+# Codes on a grid, of the numbers that they stand for, halves to even. A number in the middle between two
+# codes becomes either, by how its parts were rounded: ONNX Runtime takes quotients of scales first, so it may
+# have the next code there. What says "exactly" is alike in all cases.
+
+_CODES = ("u8", "i8")
+
+
+def _alone(b: Body, *indices: int) -> None:
+    """Scales and zero points, those that are given, are of whole tensors."""
+    b.need(all(b.type(index).static in ((), (1,)) for index in indices if b.has(index)))
+
+
+def _decoded(b: Body, index: int) -> str:
+    """The numbers of a code, which its scale and zero point follow."""
+    _alone(b, index + 1, index + 2)
+    b.need(b.type(index).dtype in _CODES and b.type(index + 1).dtype == "f32")
+    zero = [b.input(index + 2)] if b.has(index + 2) else []
+    return b.add("DequantizeLinear", b.input(index), b.input(index + 1), *zero)
+
+
+def _encoded(b: Body, x: str, index: int) -> str:
+    """The codes of numbers, by the scale and the zero point at `index` and behind it."""
+    _alone(b, index, index + 1)
+    b.need(b.type(index + 1).dtype in _CODES and b.type(index).dtype == "f32")
+    return b.add("QuantizeLinear", x, b.input(index), b.input(index + 1))
+
+
+@_operator("QuantizeLinear", "DequantizeLinear")
+def _linear(b: Body) -> Sequence[str]:
+    """The standard's operators, which know codes of 16 and 4 bits since opset 21."""
+    x, scale, zero = b.inputs(3)
+    dtypes = {b.type(index).dtype for index in (0, 2) if b.has(index)}
+    b.need(dtypes <= {"f16", "f32", "u8", "i8", "u16", "i16", "i32", "u4", "i4"})
+    b.need(b.rank(1) <= 1)
+    if dtypes & {"u16", "i16", "u4", "i4"}:
+        b.version = max(b.version, 21)
+    elif "f16" in dtypes or b.type(1).dtype == "f16":
+        b.version = max(b.version, 19)
+    return [b.add(b.name, x, scale, *filter(None, [zero]), **b.given("axis"))]
+
+
+@_operator("QLinearAdd", "QLinearMul")
+def _qlinear_binary(b: Body) -> Sequence[str]:
+    """Sums and products of numbers, as codes."""
+    b.inputs(8)
+    return [_encoded(b, b.add(b.name.removeprefix("QLinear"), _decoded(b, 0), _decoded(b, 3)), 6)]
+
+
+@_operator("QLinearLeakyRelu", "QLinearSigmoid")
+def _qlinear_unary(b: Body) -> Sequence[str]:
+    """Activations of numbers, as codes."""
+    b.inputs(5)
+    name = b.name.removeprefix("QLinear")
+    given = b.given("alpha") if name == "LeakyRelu" else {}
+    return [_encoded(b, b.add(name, _decoded(b, 0), **given), 3)]
+
+
+@_operator("QLinearWhere")
+def _qlinear_where(b: Body) -> Sequence[str]:
+    """A choice between numbers, exactly, as codes."""
+    condition = b.inputs(9)[0]
+    return [_encoded(b, b.add("Where", condition, _decoded(b, 1), _decoded(b, 4)), 7)]
+
+
+@_operator("QLinearConcat")
+def _qlinear_concat(b: Body) -> Sequence[str]:
+    """Numbers side by side, exactly, as codes."""
+    b.need(b.count() % 3 == 2)
+    parts = [_decoded(b, index) for index in range(2, b.count(), 3)]
+    return [_encoded(b, b.add("Concat", *parts, **b.given("axis")), 0)]
+
+
+_POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "strides")
+
+
+@_operator("QLinearAveragePool", "QLinearGlobalAveragePool")
+def _qlinear_average(b: Body) -> Sequence[str]:
+    """Means of numbers, as codes."""
+    b.inputs(5)
+    b.need(not b.attribute("channels_last", 0))
+    name = b.name.removeprefix("QLinear")
+    given = b.given(*_POOL) if name == "AveragePool" else {}
+    return [_encoded(b, b.add(name, _decoded(b, 0), **given), 3)]
+
+
+@_operator("QLinearSoftmax")
+def _qlinear_softmax(b: Body) -> Sequence[str]:
+    """Softmax of numbers, as codes.
+
+    ONNX Runtime takes the whole part of 1 / scale for that of the codes, so others are left as they are.
+    """
+    b.inputs(5)
+    axis, rank = b.attribute("axis", -1), b.rank(0)
+    b.need(b.attribute("opset", 0) >= 13 or axis in (-1, rank - 1))  # before, rows went on to the last axis
+    steps = np.float32(1) / b.value(3).astype(np.float32)
+    b.need(bool((steps == np.floor(steps)).all()))
+    return [_encoded(b, b.add("Softmax", _decoded(b, 0), axis=axis), 3)]
+
+
+@_operator("QGemm")
+def _qgemm(b: Body) -> Sequence[str]:
+    """alpha a_scale b_scale (a b + c) of codes less their zero points, exactly: whole numbers until then.
+
+    It is coded where there is a scale for that, else f32.
+    """
+    a, a_scale, a_zero, other, b_scale, b_zero, c, y_scale, y_zero = b.inputs(9)
+    _alone(b, 1, 2)
+    b.need(b.rank(0) == b.rank(3) == 2 and b.rank(4) <= 1 and b.rank(5) <= 1 and bool(a_zero and b_zero))
+    b.need(b.type(0).dtype in _CODES and b.type(3).dtype in _CODES and bool(y_scale) == bool(y_zero))
+    alpha = b.attribute("alpha", 1.0)
+    a, other = (
+        b.add("Transpose", name, perm=[1, 0]) if b.attribute(f"trans{letter}", 0) else name
+        for letter, name in (("A", a), ("B", other))
+    )
+    sums = b.add("MatMulInteger", a, other, a_zero, b_zero)
+    if c:
+        sums = b.add("Add", sums, c)
+    scale = a_scale if alpha == 1 else b.add("Mul", a_scale, b.constant(alpha, "f32"))
+    y = b.add("Mul", b.add("Cast", sums, to=ELEMENT_CODES["f32"]), b.add("Mul", scale, b_scale))
+    return [_encoded(b, y, 7) if y_scale else y]
