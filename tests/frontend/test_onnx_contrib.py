@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -32,6 +33,7 @@ def one_node(
     domain: str = MICROSOFT,
     constants: Collection[int] = (),
     own_opset: int | None = None,
+    sizes: Mapping[str, Sequence[int | str]] = MappingProxyType({}),
     **attributes: Any,
 ) -> tuple[onnx.ModelProto, dict[str, Array]]:
     """A model of one node whose inputs of the numbers `constants` are its own, and what to give it."""
@@ -50,7 +52,7 @@ def one_node(
         helper.make_tensor_value_info(
             name,
             helper.np_dtype_to_tensor_dtype(array.dtype),
-            [f"{name}_{axis}" for axis in range(array.ndim)],
+            sizes.get(name) or [f"{name}_{axis}" for axis in range(array.ndim)],
         )
         for name, array in fed.items()
     ]
@@ -317,3 +319,44 @@ def test_grids(opset: int) -> None:
         reads("DequantizeLinear", [codes(dtype, 4, 6), many, zeros], opset=opset, axis=0)
     reads("QuantizeLinear", [x, scale(0.1)], opset=opset)
     reads("DequantizeLinear", [codes(np.int32, 4, 6), scale(0.1)], opset=opset)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_attention(opset: int) -> None:
+    x, weights, bias = normal(3, 6, 16), 0.3 * normal(16, 48), normal(48)
+    lengths = np.array([6, 4, 1], np.int32)
+    seen = (np.arange(6) < lengths[:, None]).astype(np.int32)
+    holes = np.random.default_rng(0).integers(-1, 3, (3, 6, 6)).astype(np.int32)
+    holes[:, :, 0] = 1  # scores that are all far below 0 are coarse
+    sizes: dict[str, Sequence[int | str]] = {"x0": ["b", "s", 16]}
+    own = {"opset": opset, "constants": (1, 2), "num_heads": 2}
+    reads("Attention", [x, weights, bias], sizes=sizes, **own)
+    reads("Attention", [x, weights, None], sizes=sizes, scale=0.7, **own)
+    masks = [(lengths, ["b"]), (seen, ["b", "s"]), (holes[:, 0], ["b", "s"]), (holes, ["b", "s", "s"])]
+    for mask, known in masks:
+        for one_way in (0, 1):
+            shapes = {**sizes, "x3": known}
+            reads("Attention", [x, weights, bias, mask], sizes=shapes, unidirectional=one_way, **own)
+            reads("Attention", [x, weights, bias, mask], sizes=shapes, mask_filter_value=-1.5, **own)
+    parts = {"qkv_hidden_sizes": [16, 16, 8]}
+    reads("Attention", [x, weights[:, :40].copy(), bias[:40]], sizes=sizes, **parts, **own)
+    stays("Attention", [x, weights, bias, lengths], **own)  # it might be lengths and starts
+    stays("Attention", [x, weights, bias], ("y0", "y1"), **own)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_attention_of_parts(opset: int) -> None:
+    q, k, v, bias = normal(3, 5, 16), normal(3, 6, 16), normal(3, 6, 8), normal(40)
+    name, lengths = "MultiHeadAttention", np.array([6, 4, 1], np.int32)
+    seen = (np.arange(6) < lengths[:, None]).astype(np.int32)
+    shapes: dict[str, Sequence[int | str]]
+    shapes = {"x0": ["b", "s", 16], "x1": ["b", "t", 16], "x2": ["b", "t", 8], "x4": ["b", "t"]}
+    own = {"opset": opset, "num_heads": 4, "sizes": shapes}
+    reads(name, [q, k, v], **own)
+    reads(name, [q, k, v, bias], scale=0.5, **own)
+    reads(name, [q, k, v, bias, seen], **own)
+    reads(name, [q, k, v, None, seen], mask_filter_value=-2.0, **own)
+    stays(name, [q, k, v, bias], unidirectional=1, **own)  # of unlike lengths
+    shapes = {**shapes, "x1": ["b", "s", 16], "x2": ["b", "s", 8], "x4": ["b"]}
+    reads(name, [normal(3, 6, 16), k, v, bias, lengths], unidirectional=1, **{**own, "sizes": shapes})
+    stays(name, [q, k, v, None, None, normal(1, 1, 5, 6)], **own)

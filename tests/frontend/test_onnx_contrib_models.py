@@ -133,7 +133,7 @@ def read_alike(model: onnx.ModelProto, given: dict[str, Array], tolerance: float
             np.testing.assert_allclose(one, array, rtol=tolerance, atol=tolerance)
 
 
-@pytest.mark.parametrize("attention", [False])
+@pytest.mark.parametrize("attention", [False, True])
 def test_bert_of_the_transformer_optimizer(tmp_path: Path, attention: bool) -> None:
     from onnxruntime.transformers.fusion_options import FusionOptions
     from onnxruntime.transformers.optimizer import optimize_model

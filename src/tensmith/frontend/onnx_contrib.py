@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from tensmith.formula.arith import Array
+from tensmith.formula.poly import Dim
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES, standard_domain
 from tensmith.ir.opaque import renamed
@@ -510,3 +512,92 @@ def _qgemm(b: Body) -> Sequence[str]:
     scale = a_scale if alpha == 1 else b.add("Mul", a_scale, b.constant(alpha, "f32"))
     y = b.add("Mul", b.add("Cast", sums, to=ELEMENT_CODES["f32"]), b.add("Mul", scale, b_scale))
     return [_encoded(b, y, 7) if y_scale else y]
+
+
+# Attention without a past
+
+
+def _visible(b: Body, index: int, keys: str, batch: Dim, queries: Dim, count: Dim) -> str:
+    """Which keys are seen [B, 1, 1 or queries, keys], of an input: one number a key, or how many are seen."""
+    mask, shape = b.input(index), b.type(index).shape or ()
+    b.need(b.type(index).dtype == "i32" and shape in ((batch,), (batch, count), (batch, queries, count)))
+    if len(shape) == 1:
+        number = b.add("Cast", _places(b, keys), to=ELEMENT_CODES["i32"])
+        seen = b.add("Less", number, b.add("Unsqueeze", mask, b.constant([1], "i64")))
+    else:
+        seen = b.add("Greater", mask, b.constant(0, "i32"))
+    return b.add("Unsqueeze", seen, b.constant([1] if len(shape) == 3 else [1, 2], "i64"))
+
+
+def _places(b: Body, x: str) -> str:
+    """0, 1... along the second axis of x."""
+    size = b.add("Squeeze", b.add("Shape", x, start=1, end=2), b.constant([0], "i64"))
+    return b.add("Range", b.constant(0, "i64"), size, b.constant(1, "i64"))
+
+
+def _attended(b: Body, parts: Sequence[str], widths: Sequence[int], mask: int, sizes: Sequence[Dim]) -> str:
+    """softmax(scale q k^T + mask) v for each head; q, k, v are [B, L, width], and sizes B, L of q and of k.
+
+    What the mask hides is not left out, but scored mask_filter_value less; later keys are left out.
+    """
+    k = parts[1]
+    heads, (batch, queries, keys) = b.attribute("num_heads", 0), sizes
+    b.need(heads > 0 and widths[0] == widths[1] and not any(width % heads for width in widths))
+    turned = []
+    for name, width, perm in zip(parts, widths, ([0, 2, 1, 3], [0, 2, 3, 1], [0, 2, 1, 3])):
+        split = b.add("Reshape", name, b.constant([0, 0, heads, width // heads], "i64"))
+        turned.append(b.add("Transpose", split, perm=perm))
+    scale = b.attribute("scale", 0.0) or 1 / math.sqrt(widths[0] // heads)
+    scores = b.add("Mul", b.add("MatMul", *turned[:2]), b.constant(scale, "f32"))
+    hidden = b.constant(b.attribute("mask_filter_value", -10000.0), "f32")
+    masked = b.constant(0, "f32")
+    if b.has(mask):
+        masked = b.add("Where", _visible(b, mask, k, batch, queries, keys), masked, hidden)
+    if b.attribute("unidirectional", 0):
+        b.need(queries == keys)
+        places = _places(b, k)
+        rows = b.add("Unsqueeze", places, b.constant([1], "i64"))
+        lowest = b.constant(np.finfo(np.float32).min, "f32")
+        masked = b.add("Where", b.add("GreaterOrEqual", rows, places), masked, lowest)
+    if b.has(mask) or b.attribute("unidirectional", 0):
+        scores = b.add("Add", scores, masked)
+    y = b.add("MatMul", b.add("Softmax", scores, axis=-1), turned[2])
+    return b.add("Reshape", b.add("Transpose", y, perm=[0, 2, 1, 3]), b.constant([0, 0, widths[2]], "i64"))
+
+
+@_operator("Attention")
+def _attention(b: Body) -> Sequence[str]:
+    """Attention of x to itself; weights and bias hold those of q, k and v."""
+    x, weights, bias, _ = b.inputs(4)
+    shape, of_weights = b.type(0).shape or (), b.type(1).static or ()
+    b.need(b.type(0).dtype == "f32" and len(shape) == 3 and len(of_weights) == 2)
+    b.need(not b.attribute("do_rotary", 0) and not b.attribute("past_present_share_buffer", 0))
+    b.attribute("rotary_embedding_dim", 0)
+    widths = b.attribute("qkv_hidden_sizes", []) or [of_weights[1] // 3] * 3
+    b.need(len(widths) == 3 and min(widths) > 0 and sum(widths) == of_weights[1])
+    y = b.add("MatMul", x, weights)
+    if bias:
+        y = b.add("Add", y, bias)
+    return [_attended(b, _split(b, y, widths), widths, 3, (*shape[:2], shape[1]))]
+
+
+@_operator("MultiHeadAttention")
+def _multi_head_attention(b: Body) -> Sequence[str]:
+    """Attention of q to k and v, to which a bias may be added first."""
+    *parts, bias, _ = b.inputs(5)
+    shapes = [b.type(index).shape or () for index in range(3)]
+    b.need(b.type(0).dtype == "f32" and all(len(shape) == 3 for shape in shapes))
+    b.need(shapes[0][0] == shapes[1][0] and shapes[1][:2] == shapes[2][:2])
+    widths = [size for _, _, size in shapes if isinstance(size, int)]
+    b.need(len(widths) == 3)
+    if bias:
+        parts = [b.add("Add", *pair) for pair in zip(parts, _split(b, bias, widths))]
+    return [_attended(b, parts, widths, 4, (*shapes[0][:2], shapes[1][1]))]
+
+
+def _split(b: Body, x: str, widths: Sequence[int]) -> list[str]:
+    """x in parts of its last axis."""
+    ends = [sum(widths[:count]) for count in range(len(widths) + 1)]
+    axis = b.constant([-1], "i64")
+    bounds = [b.constant([end], "i64") for end in ends]
+    return [b.add("Slice", x, start, end, axis) for start, end in pairwise(bounds)]
