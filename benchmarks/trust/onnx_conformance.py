@@ -19,6 +19,7 @@ import onnx
 from tensmith.errors import TensmithError
 from tensmith.files import write_text
 from tensmith.formula.arith import Array
+from tensmith.frontend import onnx_contrib
 from tensmith.frontend.onnx import read_onnx
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_tensor
 from tensmith.ir.interpreter import interpret
@@ -130,8 +131,22 @@ def _heading(total: int, count: int) -> Iterator[str]:
         f"around it. Files older than opset {OLDEST_OPSET} are first converted to it."
     )
     yield ""
+    yield _of_onnx_runtime()
+    yield ""
     yield "| ONNX operator | TensIR op | opsets | node tests passed | formula |"
     yield "| --- | --- | --- | ---: | --- |"
+
+
+def _of_onnx_runtime() -> str:
+    """Which operators have definitions in operators of the table."""
+    names = [name for domain, name in onnx_contrib.defined() if domain]
+    own = [name for domain, name in onnx_contrib.defined() if not domain]
+    return (
+        "Of the operators that ONNX Runtime's tools write (its transformer optimizer, its static quantizer), "
+        f"these are read as bodies of operators of this table: in the domain {onnx_contrib.MICROSOFT}, "
+        f"{', '.join(names)}; in the default domain, {' and '.join(own)} at every opset. "
+        "`frontend/onnx_contrib.py` says what each computes; a use that its body does not cover stays opaque."
+    )
 
 
 def _row(op: Op, passed: int) -> str:
