@@ -360,3 +360,21 @@ def test_attention_of_parts(opset: int) -> None:
     shapes = {**shapes, "x1": ["b", "s", 16], "x2": ["b", "s", 8], "x4": ["b"]}
     reads(name, [normal(3, 6, 16), k, v, bias, lengths], unidirectional=1, **{**own, "sizes": shapes})
     stays(name, [q, k, v, None, None, normal(1, 1, 5, 6)], **own)
+
+
+@pytest.mark.parametrize("opset", OPSETS)
+def test_rotary_embedding(opset: int) -> None:
+    tables = [normal(9, 4, seed=1), normal(9, 4, seed=2)]
+    places = np.random.default_rng(0).integers(0, 9, (2, 5))
+    rows, heads = normal(2, 5, 16), normal(2, 3, 5, 8)
+    known: dict[str, Sequence[int | str]] = {"x1": ["b", "s"]}
+    own = {"opset": opset, "constants": (2, 3)}
+    flat = {**known, "x0": ["b", "s", 16]}
+    reads("RotaryEmbedding", [rows, places, *tables], sizes=flat, **own)
+    reads("RotaryEmbedding", [rows, places, *tables], sizes=flat, num_heads=2, **own)
+    apart = {**known, "x0": ["b", 3, "s", 8]}
+    reads("RotaryEmbedding", [heads, places, *tables], sizes=apart, **own)
+    for x, shape in ((rows, ["b", "s", 16]), (heads, ["b", 3, "s", 8])):
+        first = {"x0": shape, "x1": [1]}
+        reads("RotaryEmbedding", [x, np.array([3]), *tables], sizes=first, **own)
+    stays("RotaryEmbedding", [rows, places, *tables], sizes=flat, interleaved=1, **own)

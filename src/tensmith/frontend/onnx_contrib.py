@@ -601,3 +601,35 @@ def _split(b: Body, x: str, widths: Sequence[int]) -> list[str]:
     axis = b.constant([-1], "i64")
     bounds = [b.constant([end], "i64") for end in ends]
     return [b.add("Slice", x, start, end, axis) for start, end in pairwise(bounds)]
+
+
+@_operator("RotaryEmbedding")
+def _rotary_embedding(b: Body) -> Sequence[str]:
+    """Halves of each head turned by the angle of their place: x [B, L, H] or [B, heads, L, D].
+
+    Places [B, L], or [1]: where the first one is. Tables of cosines and sines [places, D / 2].
+    """
+    x, places, *tables = b.inputs(4)
+    shape, of_places, table = b.type(0).shape or (), b.type(1).shape or (), b.type(2).static or ()
+    b.need(b.type(0).dtype == "f32" and len(shape) in (3, 4) and len(table) == 2)
+    b.need(not any(b.attribute(n, 0) for n in ("interleaved", "rotary_embedding_dim", "is_packed_batching")))
+    b.need(b.attribute("scale", 1.0) == 1)
+    half, length = table[1], shape[-2]
+    heads = b.attribute("num_heads", 0)
+    b.need(shape[3] == 2 * half if len(shape) == 4 else not heads or shape[2] == heads * 2 * half)
+    if of_places == (1,):
+        moved = x if len(shape) == 3 else b.add("Transpose", x, perm=[0, 2, 1, 3])
+        places = b.add("Unsqueeze", b.add("Add", places, _places(b, moved)), b.constant([0], "i64"))
+    else:
+        b.need(of_places == (shape[0], length))
+    axis = b.constant([2 if len(shape) == 3 else 1], "i64")
+    cos, sin = (b.add("Unsqueeze", b.add("Gather", name, places), axis) for name in tables)
+    split = b.add("Reshape", x, b.constant([0, 0, -1, 2 * half], "i64")) if len(shape) == 3 else x
+    first, second = _split(b, split, [half, half])
+    y = b.add(
+        "Concat",
+        b.add("Sub", b.add("Mul", first, cos), b.add("Mul", second, sin)),
+        b.add("Add", b.add("Mul", second, cos), b.add("Mul", first, sin)),
+        axis=-1,
+    )
+    return [b.add("Reshape", y, b.constant([0, 0, -1], "i64")) if len(shape) == 3 else y]
