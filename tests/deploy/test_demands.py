@@ -199,7 +199,7 @@ PLANS = {
     "": "is not a plan; give a plan.yaml",
     "steps: 3": ":1: steps must be a list, not 3",
     "steps:\n- rule: recover\n"
-    "  params: {weights: %s, original: x, samples: 1, steps: 1, batch: 1, seed: 0, rate: 0}"
+    "  params: {weights: %s, original: x, data: x, samples: 1, steps: 1, batch: 1, seed: 0, rate: 0}"
     % ("a" * 64): ":2: the trained weights a+ are not at hand",
 }  # fmt: skip
 

@@ -34,7 +34,7 @@ class _Uncovered(Exception):
     """A use that a definition does not cover."""
 
 
-class Body:
+class OperatorBody:
     """The body of one use: reads inputs and attributes of a node, and adds nodes of the default domain."""
 
     def __init__(
@@ -130,7 +130,7 @@ class Body:
         return self.add("Constant", value=numpy_helper.from_array(np.array(value, DTYPES[dtype])))
 
 
-Definition = Callable[[Body], Sequence[str]]
+Definition = Callable[[OperatorBody], Sequence[str]]
 _DEFINITIONS: dict[tuple[str, str], Definition] = {}
 
 
@@ -154,7 +154,7 @@ def expanded(
     if definition is None or (proto.op_type == "LayerNormalization" and version >= _OPSET):
         return None
     taken = {*proto.input, *proto.output}
-    body = Body(proto, types, values, max(version, _OPSET), lambda base: take(base, taken, 1))
+    body = OperatorBody(proto, types, values, max(version, _OPSET), lambda base: take(base, taken, 1))
     try:
         for index in filter(body.has, range(len(proto.input))):
             body.type(index)
@@ -184,7 +184,7 @@ def _operator(*names: str, domain: str = MICROSOFT) -> Callable[[Definition], De
 # Activations
 
 
-def _gelu(b: Body, x: str, dtype: str, approximate: str = "none") -> str:
+def _gelu(b: OperatorBody, x: str, dtype: str, approximate: str = "none") -> str:
     """The standard's Gelu, or its parts where the opset is too old for it."""
     b.need(dtype in (_MOST_FLOATS if approximate == "none" else _FLOATS))
     if b.version >= 20:
@@ -200,14 +200,14 @@ def _gelu(b: Body, x: str, dtype: str, approximate: str = "none") -> str:
 
 
 @_operator("Gelu")
-def _plain_gelu(b: Body) -> Sequence[str]:
+def _plain_gelu(b: OperatorBody) -> Sequence[str]:
     """y = x (1 + erf(x / sqrt(2))) / 2."""
     (x,) = b.inputs(1)
     return [_gelu(b, x, b.type(0).dtype)]
 
 
 @_operator("BiasGelu")
-def _bias_gelu(b: Body) -> Sequence[str]:
+def _bias_gelu(b: OperatorBody) -> Sequence[str]:
     """Gelu of x + bias."""
     x, bias = b.inputs(2)
     b.need(b.rank(1) == 1)
@@ -215,7 +215,7 @@ def _bias_gelu(b: Body) -> Sequence[str]:
 
 
 @_operator("FastGelu")
-def _fast_gelu(b: Body) -> Sequence[str]:
+def _fast_gelu(b: OperatorBody) -> Sequence[str]:
     """Gelu by tanh, of x or x + bias."""
     x, bias = b.inputs(2)
     if bias:
@@ -225,7 +225,7 @@ def _fast_gelu(b: Body) -> Sequence[str]:
 
 
 @_operator("QuickGelu")
-def _quick_gelu(b: Body) -> Sequence[str]:
+def _quick_gelu(b: OperatorBody) -> Sequence[str]:
     """y = x sigmoid(alpha x)."""
     (x,), dtype, alpha = b.inputs(1), b.type(0).dtype, b.attribute("alpha", 1.702)
     b.need(dtype in _FLOATS)
@@ -237,7 +237,7 @@ def _quick_gelu(b: Body) -> Sequence[str]:
 
 
 @_operator("FusedMatMul", "TransposeMatMul")
-def _fused_matmul(b: Body) -> Sequence[str]:
+def _fused_matmul(b: OperatorBody) -> Sequence[str]:
     """alpha times the product of matrices, each transposed or not."""
     dtype, operands, alpha = b.type(0).dtype, b.inputs(2), b.attribute("alpha", 1.0)
     b.need(dtype in _FLOATS)
@@ -260,7 +260,7 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
-def _activated(b: Body, x: str, name: str, params: Sequence[float], dtype: str) -> str:
+def _activated(b: OperatorBody, x: str, name: str, params: Sequence[float], dtype: str) -> str:
     if name == "Clip" and len(params) == 2:
         return b.add("Clip", x, *(b.constant(bound, dtype) for bound in params))
     names = _ACTIVATIONS.get(name, ("unknown",) * 9)
@@ -269,7 +269,7 @@ def _activated(b: Body, x: str, name: str, params: Sequence[float], dtype: str) 
 
 
 @_operator("FusedConv")
-def _fused_conv(b: Body) -> Sequence[str]:
+def _fused_conv(b: OperatorBody) -> Sequence[str]:
     """An activation of a Conv, to which another tensor may be added first."""
     x, w, bias, added = b.inputs(4)
     name, params = b.attribute("activation", ""), b.attribute("activation_params", [])
@@ -281,7 +281,7 @@ def _fused_conv(b: Body) -> Sequence[str]:
 
 
 @_operator("FusedGemm")
-def _fused_gemm(b: Body) -> Sequence[str]:
+def _fused_gemm(b: OperatorBody) -> Sequence[str]:
     """An activation of a Gemm."""
     a, other, c = b.inputs(3)
     name = b.attribute("activation", "")
@@ -295,7 +295,7 @@ def _fused_gemm(b: Body) -> Sequence[str]:
 # Normalizations
 
 
-def _skipped(b: Body, bias: str) -> str:
+def _skipped(b: OperatorBody, bias: str) -> str:
     """The sum of the first two inputs and a bias; the second may be one for all of a batch."""
     x, skip = (b.type(index).shape or () for index in range(2))
     b.need(b.type(0).dtype in _MOST_FLOATS and len(x) in (2, 3) and len(x) >= len(skip) >= 2)
@@ -305,7 +305,7 @@ def _skipped(b: Body, bias: str) -> str:
     return b.add("Add", total, bias) if bias else total
 
 
-def _rms(b: Body, x: str, scale: str, dtype: str, axes: Sequence[int], epsilon: float) -> str:
+def _rms(b: OperatorBody, x: str, scale: str, dtype: str, axes: Sequence[int], epsilon: float) -> str:
     """The standard's RMSNormalization, or its parts where the opset is too old for it."""
     if b.version >= 23:
         return b.add("RMSNormalization", x, scale, axis=axes[0], epsilon=epsilon)
@@ -320,7 +320,7 @@ def _rms(b: Body, x: str, scale: str, dtype: str, axes: Sequence[int], epsilon: 
 
 
 @_operator("LayerNormalization", domain="")
-def _layer_normalization(b: Body) -> Sequence[str]:
+def _layer_normalization(b: OperatorBody) -> Sequence[str]:
     """The standard's LayerNormalization, which ONNX Runtime has before the standard did, too."""
     x, scale, bias = b.inputs(3)
     dtype = b.type(0).dtype
@@ -333,7 +333,7 @@ def _layer_normalization(b: Body) -> Sequence[str]:
 
 
 @_operator("SimplifiedLayerNormalization", domain="")
-def _simplified_layer_normalization(b: Body) -> Sequence[str]:
+def _simplified_layer_normalization(b: OperatorBody) -> Sequence[str]:
     """y = x / sqrt(mean(x x) + epsilon) scale, over `axis` and all behind it."""
     x, scale = b.inputs(2)
     dtype, rank = b.type(0).dtype, b.rank(0)
@@ -345,7 +345,7 @@ def _simplified_layer_normalization(b: Body) -> Sequence[str]:
 
 
 @_operator("SkipLayerNormalization")
-def _skip_layer_normalization(b: Body) -> Sequence[str]:
+def _skip_layer_normalization(b: OperatorBody) -> Sequence[str]:
     """LayerNormalization of the sum of x, what skips a layer and a bias; the sum is the fourth output."""
     _, _, scale, shift, bias = b.inputs(5)
     total, epsilon = _skipped(b, bias), b.attribute("epsilon", 1e-12)
@@ -354,7 +354,7 @@ def _skip_layer_normalization(b: Body) -> Sequence[str]:
 
 
 @_operator("SkipSimplifiedLayerNormalization")
-def _skip_simplified_layer_normalization(b: Body) -> Sequence[str]:
+def _skip_simplified_layer_normalization(b: OperatorBody) -> Sequence[str]:
     """As SkipLayerNormalization, without a mean or a shift."""
     _, _, scale, bias = b.inputs(4)
     total = _skipped(b, bias)
@@ -362,7 +362,7 @@ def _skip_simplified_layer_normalization(b: Body) -> Sequence[str]:
 
 
 @_operator("EmbedLayerNormalization")
-def _embed_layer_normalization(b: Body) -> Sequence[str]:
+def _embed_layer_normalization(b: OperatorBody) -> Sequence[str]:
     """LayerNormalization of the sum of embeddings of words, positions and segments.
 
     Outputs: y [B, S, H], how many ones each row of the mask holds [B], the sum [B, S, H].
@@ -399,12 +399,12 @@ def _embed_layer_normalization(b: Body) -> Sequence[str]:
 _CODES = ("u8", "i8")
 
 
-def _alone(b: Body, *indices: int) -> None:
+def _alone(b: OperatorBody, *indices: int) -> None:
     """Scales and zero points, those that are given, are of whole tensors."""
     b.need(all(b.type(index).static in ((), (1,)) for index in indices if b.has(index)))
 
 
-def _decoded(b: Body, index: int) -> str:
+def _decoded(b: OperatorBody, index: int) -> str:
     """The numbers of a code, which its scale and zero point follow."""
     _alone(b, index + 1, index + 2)
     b.need(b.type(index).dtype in _CODES and b.type(index + 1).dtype == "f32")
@@ -412,7 +412,7 @@ def _decoded(b: Body, index: int) -> str:
     return b.add("DequantizeLinear", b.input(index), b.input(index + 1), *zero)
 
 
-def _encoded(b: Body, x: str, index: int) -> str:
+def _encoded(b: OperatorBody, x: str, index: int) -> str:
     """The codes of numbers, by the scale and the zero point at `index` and behind it."""
     _alone(b, index, index + 1)
     b.need(b.type(index + 1).dtype in _CODES and b.type(index).dtype == "f32")
@@ -420,7 +420,7 @@ def _encoded(b: Body, x: str, index: int) -> str:
 
 
 @_operator("QuantizeLinear", "DequantizeLinear")
-def _linear(b: Body) -> Sequence[str]:
+def _linear(b: OperatorBody) -> Sequence[str]:
     """The standard's operators, which know codes of 16 and 4 bits since opset 21."""
     x, scale, zero = b.inputs(3)
     dtypes = {b.type(index).dtype for index in (0, 2) if b.has(index)}
@@ -434,14 +434,14 @@ def _linear(b: Body) -> Sequence[str]:
 
 
 @_operator("QLinearAdd", "QLinearMul")
-def _qlinear_binary(b: Body) -> Sequence[str]:
+def _qlinear_binary(b: OperatorBody) -> Sequence[str]:
     """Sums and products of numbers, as codes."""
     b.inputs(8)
     return [_encoded(b, b.add(b.name.removeprefix("QLinear"), _decoded(b, 0), _decoded(b, 3)), 6)]
 
 
 @_operator("QLinearLeakyRelu", "QLinearSigmoid")
-def _qlinear_unary(b: Body) -> Sequence[str]:
+def _qlinear_unary(b: OperatorBody) -> Sequence[str]:
     """Activations of numbers, as codes."""
     b.inputs(5)
     name = b.name.removeprefix("QLinear")
@@ -450,14 +450,14 @@ def _qlinear_unary(b: Body) -> Sequence[str]:
 
 
 @_operator("QLinearWhere")
-def _qlinear_where(b: Body) -> Sequence[str]:
+def _qlinear_where(b: OperatorBody) -> Sequence[str]:
     """A choice between numbers, exactly, as codes."""
     condition = b.inputs(9)[0]
     return [_encoded(b, b.add("Where", condition, _decoded(b, 1), _decoded(b, 4)), 7)]
 
 
 @_operator("QLinearConcat")
-def _qlinear_concat(b: Body) -> Sequence[str]:
+def _qlinear_concat(b: OperatorBody) -> Sequence[str]:
     """Numbers side by side, exactly, as codes."""
     b.need(b.count() % 3 == 2)
     parts = [_decoded(b, index) for index in range(2, b.count(), 3)]
@@ -468,7 +468,7 @@ _POOL = ("auto_pad", "ceil_mode", "count_include_pad", "kernel_shape", "pads", "
 
 
 @_operator("QLinearAveragePool", "QLinearGlobalAveragePool")
-def _qlinear_average(b: Body) -> Sequence[str]:
+def _qlinear_average(b: OperatorBody) -> Sequence[str]:
     """Means of numbers, as codes."""
     b.inputs(5)
     b.need(not b.attribute("channels_last", 0))
@@ -478,7 +478,7 @@ def _qlinear_average(b: Body) -> Sequence[str]:
 
 
 @_operator("QLinearSoftmax")
-def _qlinear_softmax(b: Body) -> Sequence[str]:
+def _qlinear_softmax(b: OperatorBody) -> Sequence[str]:
     """Softmax of numbers, as codes.
 
     ONNX Runtime takes the whole part of 1 / scale for that of the codes, so others are left as they are.
@@ -492,7 +492,7 @@ def _qlinear_softmax(b: Body) -> Sequence[str]:
 
 
 @_operator("QGemm")
-def _qgemm(b: Body) -> Sequence[str]:
+def _qgemm(b: OperatorBody) -> Sequence[str]:
     """alpha a_scale b_scale (a b + c) of codes less their zero points, exactly: whole numbers until then.
 
     It is coded where there is a scale for that, else f32.
@@ -517,7 +517,7 @@ def _qgemm(b: Body) -> Sequence[str]:
 # Attention without a past
 
 
-def _visible(b: Body, index: int, keys: str, batch: Dim, queries: Dim, count: Dim) -> str:
+def _visible(b: OperatorBody, index: int, keys: str, batch: Dim, queries: Dim, count: Dim) -> str:
     """Which keys are seen [B, 1, 1 or queries, keys], of an input: one number a key, or how many are seen."""
     mask, shape = b.input(index), b.type(index).shape or ()
     b.need(b.type(index).dtype == "i32" and shape in ((batch,), (batch, count), (batch, queries, count)))
@@ -529,13 +529,15 @@ def _visible(b: Body, index: int, keys: str, batch: Dim, queries: Dim, count: Di
     return b.add("Unsqueeze", seen, b.constant([1] if len(shape) == 3 else [1, 2], "i64"))
 
 
-def _places(b: Body, x: str) -> str:
+def _places(b: OperatorBody, x: str) -> str:
     """0, 1... along the second axis of x."""
     size = b.add("Squeeze", b.add("Shape", x, start=1, end=2), b.constant([0], "i64"))
     return b.add("Range", b.constant(0, "i64"), size, b.constant(1, "i64"))
 
 
-def _attended(b: Body, parts: Sequence[str], widths: Sequence[int], mask: int, sizes: Sequence[Dim]) -> str:
+def _attended(
+    b: OperatorBody, parts: Sequence[str], widths: Sequence[int], mask: int, sizes: Sequence[Dim]
+) -> str:
     """softmax(scale q k^T + mask) v for each head; q, k, v are [B, L, width], and sizes B, L of q and of k.
 
     What the mask hides is not left out, but scored mask_filter_value less; later keys are left out.
@@ -566,7 +568,7 @@ def _attended(b: Body, parts: Sequence[str], widths: Sequence[int], mask: int, s
 
 
 @_operator("Attention")
-def _attention(b: Body) -> Sequence[str]:
+def _attention(b: OperatorBody) -> Sequence[str]:
     """Attention of x to itself; weights and bias hold those of q, k and v."""
     x, weights, bias, _ = b.inputs(4)
     shape, of_weights = b.type(0).shape or (), b.type(1).static or ()
@@ -582,7 +584,7 @@ def _attention(b: Body) -> Sequence[str]:
 
 
 @_operator("MultiHeadAttention")
-def _multi_head_attention(b: Body) -> Sequence[str]:
+def _multi_head_attention(b: OperatorBody) -> Sequence[str]:
     """Attention of q to k and v, to which a bias may be added first."""
     *parts, bias, _ = b.inputs(5)
     shapes = [b.type(index).shape or () for index in range(3)]
@@ -595,7 +597,7 @@ def _multi_head_attention(b: Body) -> Sequence[str]:
     return [_attended(b, parts, widths, 4, (*shapes[0][:2], shapes[1][1]))]
 
 
-def _split(b: Body, x: str, widths: Sequence[int]) -> list[str]:
+def _split(b: OperatorBody, x: str, widths: Sequence[int]) -> list[str]:
     """x in parts of its last axis."""
     ends = [sum(widths[:count]) for count in range(len(widths) + 1)]
     axis = b.constant([-1], "i64")
@@ -604,7 +606,7 @@ def _split(b: Body, x: str, widths: Sequence[int]) -> list[str]:
 
 
 @_operator("RotaryEmbedding")
-def _rotary_embedding(b: Body) -> Sequence[str]:
+def _rotary_embedding(b: OperatorBody) -> Sequence[str]:
     """Halves of each head turned by the angle of their place: x [B, L, H] or [B, heads, L, D].
 
     Places [B, L], or [1]: where the first one is. Tables of cosines and sines [places, D / 2].
