@@ -175,7 +175,7 @@ def judged_by(
     if measure == "loss":
         _demand_same_tokens(request)
     if config.measure == "auto" and measure == "fidelity" and request.dataset.task == "regression":
-        tell("the labels are no class numbers and are not used: outputs are compared with the original's")
+        tell("the labels are not used, as no class numbers of this model: outputs are compared with its own")
     for sentence in request.dataset.remarks():
         tell(sentence)
     if request.dataset.modality != "image":

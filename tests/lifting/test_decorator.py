@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import threading
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +17,7 @@ import pytest
 import tensmith
 from lifting import decorated
 from tensmith.errors import UsageError
-from tensmith.lifting import running
+from tensmith.lifting import decorator, running
 from tensmith.lifting.decorator import LiftWarning, _Lifted, kind_of, module_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.running import installed
@@ -373,3 +375,22 @@ def test_a_number_of_numpy_in_the_module_is_none_of_pythons():
 def test_an_array_without_axes_is_no_number():
     with pytest.raises(Refusal, match="an array without axes"):
         kind_of(np.array(1.0), "a")
+
+
+def test_a_process_forked_while_a_thread_lifts_may_lift() -> None:
+    taken, done = threading.Event(), threading.Event()
+
+    def lifting() -> None:
+        with decorator._LIFTING:
+            taken.set()
+            done.wait(60)
+
+    thread = threading.Thread(target=lifting)
+    thread.start()
+    taken.wait(60)
+    child = os.fork()
+    if not child:
+        os._exit(0 if decorator._LIFTING.acquire(timeout=5) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    done.set()
+    thread.join()

@@ -117,6 +117,7 @@ def classified(dataset: Dataset, classes: int | None = None) -> Dataset:
     for name, part in dataset.parts.items():
         labels = part.labels(np.arange(len(part)))
         if labels is not None:
+            labels = labels.astype(np.float64)
             whole = labels.size == len(part) and np.all((labels == np.floor(labels)) & (labels >= 0))
             if not isinstance(part, ArrayPart) or not whole or labels.max() >= limit:
                 return dataset

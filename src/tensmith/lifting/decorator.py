@@ -8,6 +8,7 @@ import collections.abc
 import contextlib
 import functools
 import inspect
+import os
 import textwrap
 import threading
 import types
@@ -32,8 +33,17 @@ if TYPE_CHECKING:
     from tensmith.lifting.source.python.module import Module
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-# Threads lift one after another: solvers and parsers hold what is one in a process.
+# Threads lift one after another: solvers and parsers hold what is one in a process. A process that was forked
+# while one of them did has a lock of its own, which nobody holds.
 _LIFTING = threading.RLock()
+
+
+def _unlocked() -> None:
+    global _LIFTING
+    _LIFTING = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_unlocked)
 _SMALL = (bool, int, float)
 _TYPING = (typing, collections.abc, np, numpy.typing)  # whose names stand in annotations
 

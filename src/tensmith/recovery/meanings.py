@@ -444,7 +444,7 @@ def _recurrent(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     assert recurrent is not None
     arrays = Stacks(torch.matmul, torch.stack, lambda shape, like: like.new_zeros(shape))
     if len(inputs) > 4 and inputs[4] is not None:
-        lengths = torch.as_tensor(_array(inputs[4]))
+        lengths = torch.as_tensor(_array(inputs[4]), device=_first(inputs).device)
         inputs = (*inputs[:4], lengths, *inputs[5:])
     return recurrent.fold(inputs, node.attrs, _TORCH, arrays)[: len(node.outputs)]
 

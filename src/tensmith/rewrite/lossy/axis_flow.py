@@ -160,6 +160,8 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
     if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
         return labels.stop(node)
     starts = [(rest[place - 5], 2) for place in layer.first if not _zeros(labels.program, rest[place - 5])]
+    for name, _ in starts:
+        labels.freeze(name, [0, 1])
     states = labels.same([(r, 2), *starts], labels.fresh(hidden))
     rows = [((w, 1), layer.gates), ((r, 1), layer.gates), ((b, 1), 2 * layer.gates)]
     rows += [] if layer.peepholes is None else [((rest[layer.peepholes - 5], 1), 3)]
