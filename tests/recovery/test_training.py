@@ -20,10 +20,11 @@ import torch
 import digit_lessons
 from lossy_samples import Interpreted
 from tensmith.data import Subset
-from tensmith.data.dataset import DatasetPart, Indices, Inputs
+from tensmith.data.dataset import DatasetPart, Indices, Inputs, sample_count
 from tensmith.data.preprocess import UNIT
 from tensmith.data.split import Splits
 from tensmith.errors import DataError, EngineError, ProgramError, TensmithError
+from tensmith.evaluate.accuracy import as_model
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
 from tensmith.recovery import distill, known, training
@@ -344,6 +345,21 @@ def test_samples_of_several_lengths_are_cut_alike(monkeypatch: pytest.MonkeyPatc
         assert count == 1 or (count <= 8 and batch.size <= 40)
         lengths.add(length)
     assert len(lengths) > 20
+
+
+def test_a_network_answers_a_single_sample_alone(original: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Texts of many lengths come one by one: filled up to what it takes at a time, each would cost as many."""
+    network, seen, run = TorchNetwork(original, {}, "cpu"), list[int](), NetworkSession.run
+
+    def counting(self: NetworkSession, inputs: Any) -> Any:
+        seen.append(sample_count(inputs))
+        return run(self, inputs)
+
+    monkeypatch.setattr(NetworkSession, "run", counting)
+    model = as_model(NetworkSession(network))
+    for count in (1, 64, 3):
+        assert len(model({"images": np.zeros((count, 1, 8, 8), np.float32)})["logits"]) == count
+    assert seen == [1, 64, 3]
 
 
 def test_only_changes_that_the_original_bears_are_made(splits: Splits, original: Program) -> None:

@@ -36,13 +36,15 @@ class Session(ABC):
 
     `inputs` and `outputs` keep the symbolic sizes that the file declares.
     `operators` are the names of the operators in the file, as far as the engine tells. `samples` is how many
-    the engine was prepared to answer at a time, where the file leaves that open; None: any number.
+    the engine was prepared to answer at a time, where the file leaves that open; None: any number. fewer:
+    whether it answers fewer than that, too.
     """
 
     inputs: tuple[TensorSpec, ...]
     outputs: tuple[TensorSpec, ...]
     operators: frozenset[str] = frozenset()
     samples: int | None = None
+    fewer: bool = False
 
     @abstractmethod
     def run(self, inputs: Arrays) -> dict[str, np.ndarray[Any, Any]]:

@@ -268,7 +268,8 @@ def as_model(session: Session, preprocess: Preprocess | None = None) -> Model:
             raise DataError("there are no samples to answer; give at least one")
         if fixed is None or _fits(session, named, count):
             _check(session, named)
-            whole.add(kinds)
+            if fixed is None or count >= fixed:
+                whole.add(kinds)
             return session.run(named)
         _check(session, next(in_parts(named, fixed)))
         parts = session.run_in_parts(named, fixed)
@@ -334,7 +335,7 @@ def _by_samples(specs: Sequence[TensorSpec]) -> bool:
 def _fits(session: Session, named: Mapping[str, Array], count: int) -> bool:
     """Whether these are as many samples as are answered at a time, every input with the batch of its own."""
     if fixed_batch(session.inputs) is None:
-        return count == session.samples
+        return count == session.samples or (session.fewer and count < (session.samples or 0))
     sizes = {spec.name: spec.shape[0] for spec in session.inputs if spec.shape}
     return all(len(array) == sizes[name] for name, array in named.items() if isinstance(sizes.get(name), int))
 

@@ -155,6 +155,8 @@ _AT_ONCE = 64
 class NetworkSession(Session):
     """A network as it answers now, some samples at a time."""
 
+    fewer = True
+
     def __init__(self, network: TorchNetwork, most: int = _AT_ONCE) -> None:
         self.network, self.samples = network, min(most, _AT_ONCE)
         self.inputs = specs_of(network.program.inputs)
