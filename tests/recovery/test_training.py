@@ -348,7 +348,7 @@ def test_samples_of_several_lengths_are_cut_alike(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_network_answers_a_single_sample_alone(original: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Texts of many lengths come one by one: filled up to what it takes at a time, each would cost as many."""
+    """Texts of many lengths come one by one: filled up to what it takes at a time, each would cost many."""
     network, seen, run = TorchNetwork(original, {}, "cpu"), list[int](), NetworkSession.run
 
     def counting(self: NetworkSession, inputs: Any) -> Any:
