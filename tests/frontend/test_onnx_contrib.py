@@ -285,6 +285,7 @@ def test_means_of_codes_that_stay() -> None:
     stays("QLinearSoftmax", soft, own_opset=13)  # a scale that is not known
     stays("QLinearSoftmax", soft, own_opset=12, axis=1, constants=(3, 4))
     stays("QLinearSoftmax", [*soft[:3], scale(0.004), soft[4]], own_opset=13, constants=(3, 4))
+    stays("QLinearSoftmax", [*soft[:3], scale(0.0), soft[4]], own_opset=13, constants=(3, 4))
     stays("QLinearAdd", [x, np.full(7, 0.1, np.float32), grid[1], x, *grid, *grid])
     stays("QLinearSigmoid", [x, *grid, scale(1 / 256)])
 

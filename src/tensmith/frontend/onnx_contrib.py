@@ -486,7 +486,9 @@ def _qlinear_softmax(b: OperatorBody) -> Sequence[str]:
     b.inputs(5)
     axis, rank = b.attribute("axis", -1), b.rank(0)
     b.need(b.attribute("opset", 0) >= 13 or axis in (-1, rank - 1))  # before, rows went on to the last axis
-    steps = np.float32(1) / b.value(3).astype(np.float32)
+    scale = b.value(3).astype(np.float32)
+    b.need(bool((scale > 0).all()))
+    steps = np.float32(1) / scale
     b.need(bool((steps == np.floor(steps)).all()))
     return [_encoded(b, b.add("Softmax", _decoded(b, 0), axis=axis), 3)]
 
