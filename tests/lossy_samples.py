@@ -183,10 +183,13 @@ class Interpreted:
         return {name: Histogram.of(self._value(program, name)) for name in values}
 
     def moment(self, program: Program, site: str) -> Moment:
-        node = program.producers[site]
-        x = self._value(program, node.inputs[0])
+        name, _, of = site.partition(" ")
+        node = program.producers[name]
+        x = self._value(program, name if of == "(state)" else node.inputs[0])
         rows = x.reshape(1, -1, x.shape[-1])
-        if node.op == "conv":
+        if of == "(state)":  # [steps, directions, batch, states]
+            rows = x.swapaxes(0, 1).reshape(x.shape[1], -1, x.shape[-1])
+        elif node.op == "conv":
             kernel, groups = program.constants[node.inputs[1]].shape[2:], node.attrs["group"]
             view = windows(x, kernel, *window_attrs(node.attrs, x.shape[2:], kernel))
             rows = view.transpose(0, 2, 3, 1, 4, 5).reshape(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -118,6 +119,36 @@ def test_a_file_that_answers_so_many_at_a_time_is_given_as_many() -> None:
     moment = found.moment(program, "m")
     assert moment.count == len(rows)
     np.testing.assert_allclose(moment.second[0], rows.T @ rows / len(rows), **CLOSE)
+
+
+@pytest.mark.parametrize("given", ["states", "last states"])
+def test_moments_of_recurrent_layers(given: str) -> None:
+    """Of the elements, and of the states of each direction within the lengths of sequences, whatever the
+    program gives of them."""
+    random, lengths = np.random.default_rng(1), np.array([3, 5, 2, 5, 1, 4, 5, 5])
+    weights = {"w": random.standard_normal((2, 12, 6)), "r": random.standard_normal((2, 12, 4)) / 2}
+    constants = {name: array.astype(np.float32) for name, array in weights.items()}
+    outputs = ("y",) if given == "states" else ("", "h")
+    attrs = {"direction": "bidirectional", "hidden_size": 4}
+    turn = make_node("transpose", ("x",), ("turned",), {"perm": (1, 0, 2)})
+    node = make_node("gru", ("turned", "w", "r", "", "lengths"), outputs, attrs)
+    batch = Poly.symbol("n")
+    inputs = {"x": TensorType("f32", (batch, 5, 6)), "lengths": TensorType("i32", (batch,))}
+    program = Program("recurrent", inputs, outputs[-1:], (turn, node), constants)
+    x = random.standard_normal((8, 5, 6)).astype(np.float32)
+    data = as_dataset(({"x": x, "lengths": lengths.astype(np.int32)}, None)).part("all")
+    found = Calibrator(Subset(data, np.arange(8)), 8, None, 1)
+    behind = np.arange(5) >= lengths[:, None]
+    elements = found.moment(program, f"{outputs[-1]} (element)")
+    np.testing.assert_allclose(elements.first[0], x.mean(axis=(0, 1)), **CLOSE)
+    every = replace(program, nodes=(turn, replace(node, outputs=("y",))), outputs=("y",))
+    y = interpret(every, {"x": x, "lengths": lengths.astype(np.int32)})["y"]
+    y = y.transpose(2, 1, 0, 3)  # [samples, directions, steps, states]
+    states = found.moment(program, f"{outputs[-1]} (state)")
+    for way in range(2):
+        rows = y[:, way][~behind]
+        np.testing.assert_allclose(states.first[way], rows.mean(axis=0), **CLOSE)
+        np.testing.assert_allclose(states.second[way], rows.T @ rows / len(rows), **CLOSE)
 
 
 def test_only_layers_have_moments(found: Calibrator) -> None:

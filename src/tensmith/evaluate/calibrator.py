@@ -7,13 +7,13 @@ of fixed size.
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from tensmith.blas import blas_threads
 from tensmith.data.dataset import Inputs, sample_count
 from tensmith.errors import ProgramError
 from tensmith.evaluate.accuracy import Model, Preprocess, Samples, as_model
-from tensmith.evaluate.activations import Activations, Piece, pieces_to, session_of
+from tensmith.evaluate.activations import Activations, pieces_to, session_of
 from tensmith.files import TemporaryFolder, atomic_path, sha256_bytes
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
@@ -30,6 +30,7 @@ from tensmith.ir.ops.product import Product
 from tensmith.ir.part import without_dead
 from tensmith.rewrite.archives import read_trained
 from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Histogram, Moment
+from tensmith.rewrite.lossy.weights import RecurrentWeights, StoredWeights, find_multiplying
 
 # Kept of one sample in a pass, and alive at once in a batch; a batch holds one sample at least.
 _GROUP_BYTES = 8 << 20
@@ -42,6 +43,9 @@ _POSITIONS_A_DEPTH = 8
 _FEWEST_POSITIONS, _MOST_POSITIONS = 4096, 32_768
 # Samples those positions are drawn from at most.
 _MOMENT_SAMPLES = 128
+
+# What is drawn of an array, so many positions a sample: float32 [group, rows, d].
+Rows: TypeAlias = Callable[[Array, float, np.random.Generator], Array]
 
 
 class Calibrator:
@@ -76,15 +80,21 @@ class Calibrator:
 
         It waits on disk for whoever asks again of a program that begins alike.
         """
-        batch = _batch(program)
-        pieces = pieces_to(program, site, batch)
-        node = program.producers[site]
-        depth = _depth(program, node)
-        if 8 * depth**2 > MOST_MOMENT_BYTES:
-            raise ProgramError(f"'{site}' sums {depth} products: the moments of its inputs are too large")
-        path = Path(self._spill.name) / f"{_moment_key(program, node, pieces[-1])}.npz"
+        own = find_multiplying(program, site)
+        if 8 * own.depth**2 > MOST_MOMENT_BYTES:
+            raise ProgramError(f"'{site}' sums {own.depth} products: the moments of its inputs are too large")
+        if isinstance(own, RecurrentWeights):
+            program, value = _with_states(program, own)
+            digest, rows = without_dead(replace(program, outputs=(value,))).digest, partial(_steps, own)
+            arrays = self._values(program, value)
+        else:
+            batch = _batch(program)
+            pieces = pieces_to(program, site, batch)
+            digest, rows = pieces[-1].digest, partial(_patches, program, own.node)
+            arrays = self._activations.of(pieces, batch)
+        path = Path(self._spill.name) / f"{_moment_key(program, own, digest)}.npz"
         if not path.exists():
-            moment = self._gathered_moment(program, node, self._activations.of(pieces, batch))
+            moment = self._gathered_moment(own, arrays, rows)
             second = moment.second.astype(np.float32)
             with atomic_path(path) as staged, staged.open("wb") as file:
                 np.savez(file, first=moment.first, second=second, count=moment.count)
@@ -95,15 +105,18 @@ class Calibrator:
         """See Calibration."""
         return read_trained(self._kept, weights)
 
-    def _gathered_moment(self, program: Program, node: Node, inputs: Iterator[Array]) -> Moment:
+    def _values(self, program: Program, value: str) -> Iterator[Array]:
+        for found in self._run(program, [value], most=_MOMENT_SAMPLES):
+            yield found[value]
+
+    def _gathered_moment(self, own: StoredWeights, arrays: Iterator[Array], rows: Rows) -> Moment:
         # One a site: what is drawn for it must not depend on what was drawn before.
-        generator = np.random.default_rng(list(node.output.encode()))
+        generator = np.random.default_rng(list(own.site.encode()))
         sums = _Sums()
         with blas_threads(self._threads):
-            for array in inputs:
-                share = len(array) / min(self._samples, _MOMENT_SAMPLES)
-                wanted = int(_positions(_depth(program, node)) * share)
-                sums.add(_patches(program, node, array, max(1, wanted), generator))
+            for array in arrays:
+                wanted = _positions(own.depth) / min(self._samples, _MOMENT_SAMPLES)
+                sums.add(rows(array, wanted, generator))
                 del array
         return sums.moment()
 
@@ -191,20 +204,38 @@ def _positions(depth: int) -> int:
     return min(_MOST_POSITIONS, max(_FEWEST_POSITIONS, _POSITIONS_A_DEPTH * depth))
 
 
-def _moment_key(program: Program, node: Node, piece: Piece) -> str:
-    shape = program.type(node.inputs[1]).static
-    told = (piece.digest, node.output, node.op, sorted(node.attrs.items()), shape)
+def _moment_key(program: Program, own: StoredWeights, digest: str) -> str:
+    """digest: of what computes what the weights multiply."""
+    shape = program.type(own.node.inputs[own.place]).static
+    told = (digest, own.site, own.op, sorted(own.node.attrs.items()), shape)
     return sha256_bytes(repr(told).encode())
 
 
-def _depth(program: Program, node: Node) -> int:
-    """How many products a layer sums for a number of its output; 0 where that is open."""
-    product = node.kind(Product)
-    if product is not None and product.windowed:
-        return math.prod((program.type(node.inputs[1]).static or (0, 0))[1:])
-    shape = program.type(node.inputs[0]).shape or (0,)
-    depth = shape[-2 if node.attrs.get("transA") else -1]
-    return depth if isinstance(depth, int) else 0
+def _with_states(program: Program, own: RecurrentWeights) -> tuple[Program, str]:
+    """The value that a matrix multiplies: elements, or the states after each step, which a program may not
+    give yet."""
+    if own.multiplies:
+        return program, own.node.inputs[0]
+    if own.node.outputs[0]:
+        return program, own.node.outputs[0]
+    name = program.unused(own.site)
+    giving = {own.node: replace(own.node, outputs=(name, *own.node.outputs[1:]))}
+    return replace(program, nodes=tuple(giving.get(node, node) for node in program.nodes)), name
+
+
+def _steps(own: RecurrentWeights, array: Array, wanted: float, generator: np.random.Generator) -> Array:
+    """Randomly drawn elements or states, `wanted` a sequence: float32 [group, rows, d].
+
+    States behind the length of a sequence are zeros, which nobody multiplies.
+    """
+    array = array.swapaxes(0, 1) if own.multiplies else array.transpose(2, 0, 1, 3)  # samples first
+    flat = array.reshape(-1, own.groups, own.depth)
+    said = flat.any(axis=(1, 2))
+    if any(own.node.inputs[4:5]) and said.any():
+        flat = flat[said]
+    keep = min(len(flat), max(1, int(wanted * len(array))))
+    chosen = flat[generator.choice(len(flat), keep, replace=False)]
+    return chosen.swapaxes(0, 1).astype(np.float32, copy=False)
 
 
 def _batch(program: Program) -> int:
@@ -256,9 +287,11 @@ def _bytes_a_sample(program: Program, value: str) -> int:
 
 
 def _patches(
-    program: Program, node: Node, array: Array, wanted: int, generator: np.random.Generator
+    program: Program, node: Node, array: Array, each: float, generator: np.random.Generator
 ) -> Array:
-    """What randomly drawn output positions multiply with the weights: float32 [group, rows, d]."""
+    """What randomly drawn output positions, `each` a sample, multiply with the weights: float32
+    [group, rows, d]."""
+    wanted = max(1, int(each * len(array)))
     product = node.kind(Product)
     if product is None or not product.windowed:
         if node.attrs.get("transA"):

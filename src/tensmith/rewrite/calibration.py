@@ -79,7 +79,8 @@ class Moment:
     """First and second moments of what a weight multiplies, over calibration positions.
 
     For a convolution, rows are im2col patches: depth d = C/group * prod(kernel), one matrix a group.
-    For a matmul, d is the contracted size. second: [group, d, d], mean of outer products; first: [group, d];
+    For a matmul, d is the contracted size. For states of a recurrent layer, one matrix a direction, of the
+    states after each step. second: [group, d, d], mean of outer products; first: [group, d];
     count: positions averaged over.
     """
 
@@ -100,7 +101,7 @@ class Calibration(Protocol):
         """Histograms of the named floating values."""
 
     def moment(self, program: Program, site: str) -> Moment:
-        """Moments of the first input of the conv, gemm or matmul node that defines `site`."""
+        """Moments of what the layer, or the matrix of a recurrent layer, at `site` multiplies."""
 
     def trained(self, weights: str) -> Mapping[str, Array]:
         """The arrays of that hash that training found, by the constants they replace; ProgramError if they

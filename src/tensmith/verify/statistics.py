@@ -27,7 +27,7 @@ from tensmith.rewrite.calibration import (
     RelayedCalibration,
     Statistic,
 )
-from tensmith.rewrite.lossy.weights import find_layer
+from tensmith.rewrite.lossy.weights import find_multiplying
 
 FILE = "calibration.npz"
 # More than this is not kept beside a model: the data gives it again.
@@ -121,7 +121,7 @@ class KeptStatistics:
         first, second, count = (
             self._array(program, "moment", site, part) for part in ("first", "second", "count")
         )
-        layer = find_layer(program, site)
+        layer = find_multiplying(program, site)
         if first.shape != (layer.groups, layer.depth):
             raise ProgramError(f"the moment of '{site}' that is kept is of a layer of another size")
         return Moment(first, second.astype(np.float64), int(count))

@@ -246,6 +246,61 @@ def test_a_search_takes_states_out_of_recurrent_layers() -> None:
     assert [group.id for group in groups(tagger(head=False))] == []  # what is an output stays
 
 
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize(("op", "gates"), [("lstm", 4), ("gru", 3), ("rnn", 1)])
+def test_others_make_up_for_states_that_go(op: str, gates: int, biased: bool) -> None:
+    """In the layer itself and in what reads it: a state that is the same as another is not missed, and one
+    that never changes is a bias."""
+    random, ways = np.random.default_rng(2), 2
+    same = np.array([0, 1, 2, 3, 0, 1, 2])  # of which state each has the weights
+
+    def gated(array: np.ndarray) -> np.ndarray:
+        return array[:, :, same].reshape(ways, -1, *array.shape[3:]).astype(np.float32)
+
+    constants = {
+        "w": gated(random.standard_normal((ways, gates, 4, 6))),
+        "r": gated(random.standard_normal((ways, gates, 4, 7)) / 3),
+        "b": gated(random.standard_normal((ways, gates, 4))).repeat(2, axis=0).reshape(ways, -1) / 2,
+        "m": random.standard_normal((7, 10)).astype(np.float32),
+    }
+    inputs = ("x", "w", "r", "b")[: 3 + biased]
+    layer = make_node(op, inputs, ("y",), {"direction": "bidirectional", "hidden_size": 7})
+    program = Program(
+        "twice", {"x": TensorType("f32", (20, 1, 6))}, ("tags",),
+        (layer, make_node("matmul", ("y", "m"), ("tags",))),
+        {name: array for name, array in constants.items() if name == "m" or name in inputs},
+    )  # fmt: skip
+    params = {"keep": 4, "reconstruct": True}
+
+    class Twenty(Interpreted):
+        """Over a sequence as long as the program takes."""
+
+        def _value(self, program: Program, name: str) -> np.ndarray:
+            alone = replace(program, outputs=() if name == "x" else (name,))
+            return {"x": x, **interpret(alone, {"x": x})}[name]
+
+    x = random.standard_normal((20, 1, 6)).astype(np.float32)
+    pruned = apply_lossy(program, Step("channel_pruning", "y (element)", params, "lossy"), Twenty())
+    assert pruned.constants["m"].shape == (4, 10)
+    (before,), (after,) = (interpret(p, {"x": x}).values() for p in (program, pruned))
+    assert abs(before - after).max() < 0.02 * np.ptp(before)
+
+
+@pytest.mark.parametrize("site", ["y (element)", "y (state)"])
+def test_weights_make_up_for_the_rounding_of_others(site: str) -> None:
+    """Those of recurrent layers too: what they multiply moves them by less than to the nearest."""
+    program, moment = tagger(), Interpreted().moment(tagger(), site)
+    (own,) = (own for own in stored_weights(program) if own.site == site)
+    others = [name for name in SITES if name != site]
+
+    def lost(rounding: str) -> float:
+        rounded = on_grid(program, stored="floats", default_bits=3, rounding=rounding, skip=others)
+        error = own.rows(own.stored(program)) - own.rows(own.stored(rounded))
+        return float(np.einsum("grd,gde,gre->", error, moment.second, error))
+
+    assert lost("compensated") < 0.9 * lost("nearest")
+
+
 def test_states_that_begin_with_zeros_of_a_computed_shape_may_go() -> None:
     """As PyTorch exports them: zeros as wide as the states, for as many samples as there are."""
     random = np.random.default_rng(0)

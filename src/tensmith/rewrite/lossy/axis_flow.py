@@ -170,8 +170,12 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
     if states is not None:
         for own in recurrent_weights(labels.program, node):
             labels.producers.append(End(own.site, np.tile(states, own.shape[0] // hidden)))
-    labels.same([(w, 2), (x, 2)])
+    elements = labels.same([(w, 2), (x, 2)])
     labels.freeze(x, [0, 1])
+    for own in recurrent_weights(labels.program, node):
+        read = elements if own.multiplies else states
+        if read is not None:
+            labels.consumers.append(End(own.site, np.tile(read, own.groups)))
     y, *last = node.outputs
     labels.set(y, [None, None, None, states])
     for name in last:

@@ -12,20 +12,23 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Node, Program
 from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import MOST_MOMENT_BYTES, Calibration
 from tensmith.rewrite.lossy.weights import (
+    RecurrentWeights,
     StoredWeights,
     WeightedLayer,
-    find_layer,
+    find_multiplying,
     tied_layers,
     with_rows,
 )
 
 
-def takes_bias(program: Program, layer: WeightedLayer) -> bool:
+def takes_bias(program: Program, layer: WeightedLayer | RecurrentWeights) -> bool:
     """Whether a constant can be added to each output channel of the layer itself."""
+    if isinstance(layer, RecurrentWeights):
+        return not layer.bias or layer.bias in program.constants
     if layer.bias and layer.bias not in program.constants:
         return False
     attrs = layer.node.attrs
@@ -40,22 +43,24 @@ def of_channels(layer: WeightedLayer, bias: Array) -> bool:
     return bool(bias.size == rows == np.atleast_1d(bias).shape[-1])
 
 
-def shifted_bias(program: Program, layer: WeightedLayer, shift: Array) -> Array:
+def shifted_bias(constants: Mapping[str, Array], layer: StoredWeights, shift: Array) -> Array:
     """The layer's bias, or zeros, plus `shift` [rows]; for a layer that takes a bias."""
-    like = program.constants[layer.bias or layer.weight]
-    old = like if layer.bias else np.zeros(len(shift))
+    like, shift = constants[layer.bias or layer.weight], layer.as_bias(shift)
+    old = like if layer.bias else np.zeros_like(shift)
     return np.asarray((old + shift.reshape(old.shape)).astype(like.dtype))
 
 
 def with_bias_shifts(program: Program, shifts: Mapping[str, Array]) -> Program:
     """The program with `shifts` [rows] by site added to biases; each layer gets a bias of its own."""
     constants = dict(program.constants)
-    changed = {}
+    changed: dict[Node, Node] = {}
     for site, shift in shifts.items():
-        layer = find_layer(program, site)
-        name = next(program.fresh(f"{site}.bias"))
-        constants[name] = shifted_bias(program, layer, shift)
-        changed[layer.node] = replace(layer.node, inputs=(*layer.node.inputs[:2], name))
+        layer = find_multiplying(program, site)
+        now = changed.get(layer.node, layer.node)  # the other matrix of a recurrent layer may have one, too
+        name, inputs = next(program.fresh(f"{site}.bias")), [*now.inputs]
+        inputs[layer.bias_place : layer.bias_place + 1] = [name]
+        constants[name] = shifted_bias(constants, replace(layer, node=now), shift)
+        changed[layer.node] = replace(now, inputs=tuple(inputs))
     nodes = tuple(changed.get(node, node) for node in program.nodes)
     return without_dead(replace(program, nodes=nodes, constants=constants))
 

@@ -13,7 +13,13 @@ from tensmith.rewrite.calibration import Calibration, Moment
 from tensmith.rewrite.lossy.bias_correction import takes_bias, too_wide, with_bias_shifts
 from tensmith.rewrite.lossy.compensation import damped
 from tensmith.rewrite.lossy.dependency import ChannelGroup, ChannelUse
-from tensmith.rewrite.lossy.weights import WeightedLayer, find_layer, sole_reader, stored_weights, with_rows
+from tensmith.rewrite.lossy.weights import (
+    StoredWeights,
+    find_multiplying,
+    sole_reader,
+    stored_weights,
+    with_rows,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,16 +43,16 @@ class Reading:
 
 def readings(program: Program, use: ChannelUse, calibration: Calibration) -> list[Reading]:
     """What a consumer multiplies, group by group."""
-    layer = find_layer(program, use.site)
+    layer = find_multiplying(program, use.site)
     moment = calibration.moment(program, use.site)
-    rows = layer.rows(program.constants[layer.weight])
+    rows = layer.rows(layer.stored(program))
     channels = np.repeat(use.channels.reshape(layer.groups, -1), _taps(layer), axis=1)
     biased = takes_bias(program, layer)
     groups = zip(rows, moment.first, moment.second, channels)
     return [Reading(w, Moment(m, h, moment.count), places, biased) for w, m, h, places in groups]
 
 
-def _taps(layer: WeightedLayer) -> int:
+def _taps(layer: StoredWeights) -> int:
     """Kernel positions: how many inputs of a row belong to one channel."""
     return int(np.prod(layer.shape[2:]))
 
@@ -139,10 +145,10 @@ def refitted(program: Program, read: dict[str, list[Reading]], removed: Array) -
     covariance and the bias b' = b + (W - W' on S) E[x] where the layer has room for one, else C = E[x x^T].
     A layer whose weights others read too keeps them.
     """
-    rows: dict[WeightedLayer, Array] = {}
+    rows: dict[StoredWeights, Array] = {}
     shifts: dict[str, Array] = {}
     for site, parts in read.items():
-        layer = find_layer(program, site)
+        layer = find_multiplying(program, site)
         if not sole_reader(program, layer):
             continue
         fits = [_fit(part, removed) for part in parts]
@@ -173,5 +179,5 @@ def by_consumer(
 ) -> Iterator[tuple[str, list[Reading]]]:
     """(site, readings) of each consumer that is not too wide for moments."""
     for use in group.consumers:
-        if not too_wide(find_layer(program, use.site)):
+        if not too_wide(find_multiplying(program, use.site)):
             yield use.site, readings(program, use, calibration)

@@ -12,7 +12,11 @@ from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import QuantizedWeights, on_grid
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.stored_codes import beside_layers_in_codes, outlooks_in_integers
+from tensmith.rewrite.lossy.stored_codes import (
+    beside_layers_in_codes,
+    grids_beside_layers,
+    outlooks_in_integers,
+)
 from tensmith.rewrite.lossy.tables import looked_up_as_codes
 from tensmith.rewrite.lossy.weights import (
     StoredWeights,
@@ -63,12 +67,11 @@ class DynamicInt8(Method):
         chosen = [p for p in _products(program) if site in (EVERYWHERE, p.site) and p.site not in skip]
         if not chosen:
             raise ProgramError(f"there is no matrix product of fp32 with constant weights at '{site}'")
+        beside = grids_beside_layers(program, params, skip, calibration) if site == EVERYWHERE else {}
         for layer in chosen:
             grid = on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             program = _replaced(program, layer, grid)
-        if site == EVERYWHERE:
-            program = beside_layers_in_codes(program, params, skip, calibration)
-        return without_dead(program)
+        return without_dead(beside_layers_in_codes(program, beside))
 
 
 def _products(program: Program) -> list[WeightedLayer]:

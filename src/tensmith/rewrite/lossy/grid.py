@@ -19,7 +19,13 @@ from tensmith.rewrite.lossy.coded import coded
 from tensmith.rewrite.lossy.compensation import compensated_rounding
 from tensmith.rewrite.lossy.dependent import dependent
 from tensmith.rewrite.lossy.parameters import ROUNDINGS
-from tensmith.rewrite.lossy.weights import StoredWeights, WeightedLayer, is_table
+from tensmith.rewrite.lossy.weights import (
+    RecurrentWeights,
+    StoredWeights,
+    WeightedLayer,
+    is_table,
+    sole_reader,
+)
 
 # What rounds for an entropy coder.
 _SHORT_CODES = {"coded": coded, "dependent": dependent}
@@ -88,8 +94,8 @@ def on_grid(
     megabyte is worth params["price"] nats, and rounding the layer to the nearest of PROBE_BITS costs
     params["worth"][site] nats. params["scales"]: "max" (the largest weight is representable) or "mse" (least
     error, inputs weighed by their energy); these two find their own. Nothing makes up for errors in rows of a
-    table, which stand for themselves (as well), in recurrent layers, in layers too wide for moments, whose
-    codes are the nearest, and in those that params["plain"] names.
+    table, which stand for themselves (as well), in matrices that recurrent layers share, in layers too wide
+    for moments, whose codes are the nearest, and in those that params["plain"] names.
     """
     top = largest_code(bits)
     rounding, choice = params.get("rounding", "nearest"), params.get("scales", "max")
@@ -115,6 +121,8 @@ def on_grid(
 def can_make_up(program: Program, layer: StoredWeights) -> bool:
     """Whether weights of a layer may move to make up for the rounding of others."""
     few = layer.groups <= _MOST_COMPENSATED_GROUPS and not too_wide(layer)
+    if isinstance(layer, RecurrentWeights):
+        return few and sole_reader(program, layer)
     return isinstance(layer, WeightedLayer) and few and not is_table(program, layer)
 
 
@@ -123,10 +131,12 @@ def _makes_up(program: Program, layer: StoredWeights, params: Mapping[str, Any])
 
 
 def _second(program: Program, layer: StoredWeights, calibration: Calibration) -> Array:
-    """Moments [groups, d, d] of what the weights multiply: all alike in recurrent layers and bare tables.
+    """Moments [groups, d, d] of what the weights multiply: all alike in bare tables.
 
     What looks rows of a table up sees all of their elements alike, too.
     """
+    if isinstance(layer, RecurrentWeights):
+        return calibration.moment(program, layer.site).second
     if not isinstance(layer, WeightedLayer):
         return np.eye(layer.shape[-1])[None]
     second = layer_inputs(program, layer, calibration, biases=False).second

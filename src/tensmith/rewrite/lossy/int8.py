@@ -31,6 +31,7 @@ from tensmith.rewrite.lossy.placement import Placement, place
 from tensmith.rewrite.lossy.ranges import METHODS, choose_range
 from tensmith.rewrite.lossy.stored_codes import (
     beside_layers_in_codes,
+    grids_beside_layers,
     in_codes,
     outlooks_in_integers,
 )
@@ -125,6 +126,7 @@ class Int8(Method):
             layer.site: on_grid(program, layer, bits_of(params, layer.site), params, calibration)
             for layer in (*placement.layers, *in_floats)
         }
+        beside = grids_beside_layers(program, params, skip, calibration)
         shifts = {site: grid.shifts[site] for site, grid in weights.items() if site in grid.shifts}
         for layer in in_floats:  # the codes are those of all layers that read them
             shifts |= {site: by for site, by in weights[layer.site].shifts.items() if site in weight_only}
@@ -137,7 +139,7 @@ class Int8(Method):
         program = looked_up_as_codes(writer.program_with_pairs(), writer.tables)
         for layer in in_floats:
             program = in_codes(program, layer, weights[layer.site])
-        return without_dead(beside_layers_in_codes(program, params, skip, calibration))
+        return without_dead(beside_layers_in_codes(program, beside))
 
 
 @dataclass(frozen=True)

@@ -181,7 +181,7 @@ class _Factoring:
             error = self.rows - self._approximation(parts)
             inputs = [next(names)]
             constants[inputs[0]] = shifted_bias(
-                program, layer, np.einsum("grd,gd->gr", error, self._first).ravel()
+                program.constants, layer, np.einsum("grd,gd->gr", error, self._first).ravel()
             )
         like = program.constants[layer.weight]
         value = layer.node.inputs[0]

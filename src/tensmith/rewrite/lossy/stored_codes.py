@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 import ml_dtypes
@@ -45,15 +45,24 @@ def outlooks_in_integers(
     } | {own.site: MethodOutlook(words, grid_bytes(own, bits), bits=bits) for own in others}
 
 
-def beside_layers_in_codes(
+def grids_beside_layers(
     program: Program, params: Params, skip: Collection[str], calibration: Calibration
-) -> Program:
-    """The program with these in codes, but for those that `skip` names, in bits of `params`."""
+) -> dict[str, QuantizedWeights]:
+    """Grids for these by site, but for those that `skip` names, in bits of `params`."""
+    grids = {}
     for own in weights_beside_layers(program):
         names = called(program, own)
         if names.isdisjoint(skip):
             bits = bits_of(params, own.site, *sorted(names))
-            program = in_codes(program, own, on_grid(program, own, bits, params, calibration))
+            grids[own.site] = on_grid(program, own, bits, params, calibration)
+    return grids
+
+
+def beside_layers_in_codes(program: Program, grids: Mapping[str, QuantizedWeights]) -> Program:
+    """The program with these on their grids."""
+    for own in weights_beside_layers(program):
+        if own.site in grids:
+            program = in_codes(program, own, grids[own.site])
     return program
 
 

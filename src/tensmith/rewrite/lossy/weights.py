@@ -5,9 +5,8 @@ heads have it that are tied to an embedding. Its weights as rows are [groups, ro
 channel, d what the row is multiplied with, in the order of `Moment`. A constant that several nodes read is
 one tensor and stays one: a new value reaches all of them.
 
-A recurrent layer has two matrices, one for the element and one for the state; nobody gathers moments of what
-they multiply. A table is what rows are looked up in, and multiplies nothing. Both are `StoredWeights`, as
-layers are: what only rounds takes all of them.
+A recurrent layer has two matrices, one for the element and one for the state. A table is what rows are looked
+up in, and multiplies nothing. Both are `StoredWeights`, as layers are: what only rounds takes all of them.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import numpy as np
 
@@ -24,12 +23,13 @@ from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
-from tensmith.ir.ops.recurrence import Recurrent
+from tensmith.ir.ops.recurrence import Recurrent, directions
 from tensmith.ir.types import Shape
 from tensmith.rewrite.rule import EVERYWHERE
 
 # Which inputs of a recurrent layer are weights, and what follows its name in theirs.
-_RECURRENT = {1: " (element)", 2: " (state)"}
+_ELEMENT, _STATE = 1, 2
+_RECURRENT = {_ELEMENT: " (element)", _STATE: " (state)"}
 # A table's rows are vectors, not coordinates; rounding a small one would save less than it adds; and masks
 # that are looked up by position hold numbers that embeddings do not. They are looked for in every row of a
 # small table, and in so many of a large one.
@@ -55,6 +55,7 @@ class StoredWeights:
     node: Node
     place: int
     share: float
+    bias_place: ClassVar[int] = 2
 
     @property
     def transposed(self) -> bool:
@@ -70,6 +71,15 @@ class StoredWeights:
     def multiplies(self) -> bool:
         """Whether it multiplies a value of the program: no table does, and a state is none."""
         return False
+
+    @property
+    def bias(self) -> str:
+        """The name of the bias input, "" without one."""
+        return self.node.inputs[self.bias_place] if len(self.node.inputs) > self.bias_place else ""
+
+    def as_bias(self, numbers: Array) -> Array:
+        """A number of each row as the bias input has them."""
+        return numbers
 
     def stored(self, program: Program) -> Array:
         """The constant, that of a recurrent layer as a matrix."""
@@ -88,12 +98,23 @@ class StoredWeights:
 
 
 class RecurrentWeights(StoredWeights):
-    """One of the two matrices of a recurrent layer: a row is one gate of one state."""
+    """One of the two matrices of a recurrent layer: a row is one gate of one state.
+
+    Those of the state have a group a direction: each multiplies the states of its own.
+    """
+
+    bias_place = 3
 
     @property
     def multiplies(self) -> bool:
         """See StoredWeights: one multiplies the elements of the sequence, the other one states."""
-        return self.place == 1
+        return self.place == _ELEMENT
+
+    def as_bias(self, numbers: Array) -> Array:
+        """The bias of both matrices, [D, 2*G*H], that is zero but for these numbers of one."""
+        rows = numbers.reshape(len(directions(self.node.attrs)), -1)
+        halves = [rows if place == self.place else np.zeros_like(rows) for place in _RECURRENT]
+        return np.concatenate(halves, axis=1)
 
 
 class LookupTable(StoredWeights):
@@ -117,11 +138,6 @@ class WeightedLayer(StoredWeights):
     @property
     def transposed(self) -> bool:
         return (self.product.filters(self.node.attrs) != 0) != self.turned
-
-    @property
-    def bias(self) -> str:
-        """The name of the bias input, "" without one."""
-        return self.node.inputs[2] if len(self.node.inputs) > 2 else ""
 
 
 def behind(program: Program, value: str) -> tuple[str, bool]:
@@ -187,7 +203,8 @@ def recurrent_weights(program: Program, node: Node) -> Iterator[RecurrentWeights
     in_all = sum(array.size for array in arrays.values())
     for place, array in arrays.items():
         site, shape = f"{node.output}{_RECURRENT[place]}", (array.size // array.shape[-1], array.shape[-1])
-        yield RecurrentWeights(site, node.op, named[place], shape, 1, node, place, array.size / in_all)
+        groups = array.shape[0] if place == _STATE else 1
+        yield RecurrentWeights(site, node.op, named[place], shape, groups, node, place, array.size / in_all)
 
 
 def lookups(program: Program, constant: str) -> list[Node]:
@@ -276,6 +293,16 @@ def find_layer(program: Program, site: str) -> WeightedLayer:
     return layer
 
 
+def find_multiplying(program: Program, site: str) -> WeightedLayer | RecurrentWeights:
+    """The layer, or the matrix of a recurrent layer, at `site`: what has moments. ProgramError without."""
+    for suffix in _RECURRENT.values():
+        node = program.producers.get(site.removesuffix(suffix)) if site.endswith(suffix) else None
+        for own in recurrent_weights(program, node) if node is not None else ():
+            if own.site == site:
+                return own
+    return find_layer(program, site)
+
+
 def layers_at(program: Program, site: str) -> list[WeightedLayer]:
     """All layers for EVERYWHERE, one for each constant; else the one at `site`. Never an empty list."""
     if site != EVERYWHERE:
@@ -298,9 +325,9 @@ def tied_layers(program: Program, layer: WeightedLayer) -> list[WeightedLayer]:
     return [layer, *others]
 
 
-def sole_reader(program: Program, layer: WeightedLayer) -> bool:
+def sole_reader(program: Program, layer: StoredWeights) -> bool:
     """Whether nothing but this layer reads its weights, so that their shape may change."""
-    return layer.node.inputs[1] == layer.weight and program.uses(layer.weight) == 1
+    return layer.node.inputs[layer.place] == layer.weight and program.uses(layer.weight) == 1
 
 
 def alone(program: Program, layer: WeightedLayer) -> bool:
@@ -320,7 +347,7 @@ def dequantized(
     return make_node("dequantize_linear", names, (output,), {"axis": axis}), constants
 
 
-def with_rows(program: Program, changed: Mapping[WeightedLayer, Array]) -> Program:
+def with_rows(program: Program, changed: Mapping[Stored, Array]) -> Program:
     """The program with the weights of some layers replaced by rows [groups, rows, d] of the same shape."""
     constants = {
         layer.weight: layer.tensor(rows, program.constants[layer.weight]) for layer, rows in changed.items()
