@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from test_beam import SENSITIVITY, two_layers
 
-from lossy_samples import chain
+from lossy_samples import Net, chain
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
-from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect
+from tensmith.rewrite.method import LOSSY, WEIGHTS, Form, Method, Prospect, Standing
 from tensmith.search import space as space_module
 from tensmith.search.candidate import Candidate
 from tensmith.search.plan import Plan
@@ -107,6 +107,37 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     line = Plan((LOSSY["int8"].step(rounding="coded", price=0.5, worth={"v0": 1.0}),))
     alone = [each.steps[0].params for each in space.challenges(line) if len(each.steps) == 1]
     assert [params["price"] for params in alone] == [1.0, 2.0, 4.0]
+
+
+def test_channels_go_by_quarters_of_two_groups_at_a_time() -> None:
+    """On a line: of the two groups not yet cut, and more of the two that have lost least."""
+    net = Net()
+    value = "x"
+    for _ in range(3):
+        value = net.op("relu", net.conv(value, 64, 1))  # v0, v2, v4
+    prospect = Prospect(net.program(net.head(value)), 8, frozenset(), {"v0": 2.0, "v2": 1.0}, dict)
+    method, graded = LOSSY["channel_pruning"], LOSSY["int8"].step(price=1.0)
+
+    def offered(**gone: float) -> list[dict[str, float]]:
+        cut = [method.step(site, ratio=ratio, multiple=1) for site, ratio in gone.items()]
+        standing = Standing((*cut, graded), "", graded, True, True)
+        forms = [form.steps for form in method.extensions(standing, prospect)]
+        return [{s.site: s.params["ratio"] for s in steps if s.rule == method.name} for steps in forms]
+
+    assert offered() == [{"v0": 0.25}, {"v2": 0.25}]
+    assert offered(v0=0.25) == [{"v0": 0.25, "v2": 0.25}, {"v0": 0.25, "v4": 0.25}, {"v0": 0.5}]
+    deeper = [{"v0": 0.75, "v2": 0.5, "v4": 0.5}, {"v0": 0.75, "v2": 0.75, "v4": 0.25}]
+    assert offered(v0=0.75, v2=0.5, v4=0.25) == deeper
+
+
+@pytest.mark.parametrize("spared", [{}, {"weight_only": ["v0"]}, {"skip": ["v0"]}])
+def test_what_eight_bits_leave_in_floats_may_be_multiplied_in_bfloat16(spared: dict[str, Any]) -> None:
+    method = LOSSY["int8"]
+    graded = method.step(price=1.0, **spared)
+    for precisions in (frozenset(), frozenset({"bf16"})):
+        prospect = Prospect(chain(), 8, precisions, {}, dict)
+        forms = list(method.extensions(Standing((graded,), "int8", graded, True, True), prospect))
+        assert [form.settings for form in forms] == [{"precision": "bf16"}] * bool(spared and precisions)
 
 
 @pytest.mark.parametrize("status", ["accepted", "unsure", "rejected"])

@@ -27,6 +27,8 @@ from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
 _RATIO = 0.25
+# How much of a group goes at most, and how many groups are offered at a time.
+_MOST, _OFFERED = 0.75, 2
 # Shares of all groups that are worth trying where training follows.
 _CHALLENGING = (0.25, 0.5)
 _MULTIPLES = (16, 8, 4, 1)
@@ -59,13 +61,21 @@ class ChannelPruning(Method):
     """
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A quarter of the next channel group, by roofline time saved for divergence risked."""
-        begun = plan.on_line if plan.graded is not None else plan.ready
-        if not (begun and prospect.seconds):
+        """A quarter of one of the next two channel groups, by roofline time saved for divergence risked; or a
+        quarter more of those two that have lost least of theirs."""
+        ready = plan.on_line if plan.graded is not None else plan.ready
+        if not (ready and prospect.seconds):
             return
-        ranked = [group for group in _by_worth(prospect) if group.id not in plan.sites(self.name)]
-        for step in self._narrower(ranked[:1], _RATIO):
+        gone = {step.site: step.params.get("ratio", 1) for step in plan.steps if step.rule == self.name}
+        ranked = _by_worth(prospect)
+        whole = [group for group in ranked if group.id not in gone]
+        begun = [group for group in ranked if gone.get(group.id, 1) < _MOST]
+        begun.sort(key=lambda group: gone[group.id])
+        for step in self._narrower(whole[:_OFFERED], _RATIO):
             yield Form(plan.having(step), plan.family, order=20)
+        for group in begun[:_OFFERED]:
+            for step in self._narrower([group], gone[group.id] + _RATIO):
+                yield Form(plan.having(step), plan.family, order=21)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A share of every channel group; or of the half of them with the most time for what they risk."""

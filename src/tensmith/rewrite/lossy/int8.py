@@ -45,7 +45,17 @@ from tensmith.rewrite.lossy.weights import (
     stored_weights,
     weighted_layers,
 )
-from tensmith.rewrite.method import NUMBERS, Form, Method, MethodOutlook, Params, Prospect, bits_of, lossy
+from tensmith.rewrite.method import (
+    NUMBERS,
+    Form,
+    Method,
+    MethodOutlook,
+    Params,
+    Prospect,
+    Standing,
+    bits_of,
+    lossy,
+)
 
 _LEVELS = 255
 # What a search tries of ranges. Not entropy: it changed three to five times as many answers as the others of
@@ -94,6 +104,14 @@ class Int8(Method):
         params = start.steps[0].params
         if lost > 0:
             yield from (self._form({**params, **other, **_COMPENSATED}) for other in _CALIBRATIONS[1:])
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """Layers that stay in floats multiplied in bfloat16, where an engine does so fast."""
+        step = plan.find(self.name)
+        if step is None or not plan.on_line or "bf16" not in prospect.precisions:
+            return
+        if any(step.params.get(spared) for spared in self.spares):
+            yield Form(plan.steps, plan.family, {"precision": "bf16"}, order=10)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """All layers, in integers."""
