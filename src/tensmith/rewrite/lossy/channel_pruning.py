@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import product
+from itertools import islice, product
 
 import numpy as np
 
@@ -68,14 +68,12 @@ class ChannelPruning(Method):
             return
         gone = {step.site: step.params.get("ratio", 1) for step in plan.steps if step.rule == self.name}
         ranked = _by_worth(prospect)
-        whole = [group for group in ranked if group.id not in gone]
-        begun = [group for group in ranked if gone.get(group.id, 1) < _MOST]
-        begun.sort(key=lambda group: gone[group.id])
-        for step in self._narrower(whole[:_OFFERED], _RATIO):
-            yield Form(plan.having(step), plan.family, order=20)
-        for group in begun[:_OFFERED]:
-            for step in self._narrower([group], gone[group.id] + _RATIO):
-                yield Form(plan.having(step), plan.family, order=21)
+        whole = (self._narrower(group, _RATIO) for group in ranked if group.id not in gone)
+        begun = sorted((gone[group.id], place) for place, group in enumerate(ranked) if group.id in gone)
+        deeper = (self._narrower(ranked[at], now + _RATIO, now) for now, at in begun if now < _MOST)
+        for steps in (whole, deeper):
+            for step in islice(filter(None, steps), _OFFERED):
+                yield Form(plan.having(step), plan.family, order=20)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A share of every channel group; or of the half of them with the most time for what they risk."""
@@ -84,14 +82,14 @@ class ChannelPruning(Method):
         every = groups(prospect.program)
         half = _by_worth(prospect)[: len(every) // 2] if prospect.seconds else []
         for chosen, ratio in product((every, half), _CHALLENGING):
-            if steps := tuple(self._narrower(chosen, ratio)):
+            if steps := tuple(filter(None, (self._narrower(group, ratio) for group in chosen))):
                 yield Form((*plan.steps, *steps), plan.family)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Layers that channels start or end in, with a share of each of their groups gone."""
         shares: dict[str, float] = {}
         for group in groups(prospect.program):
-            for step in self._narrower([group], _RATIO):
+            if step := self._narrower(group, _RATIO):
                 kept = _rounded_up(_left(group.size, _RATIO), step.params["multiple"])
                 for site in {use.site for use in (*group.producers, *group.consumers)}:
                     shares[site] = shares.get(site, 1.0) * kept / group.size
@@ -103,12 +101,11 @@ class ChannelPruning(Method):
                 found[layer.site] = MethodOutlook(words, share * stored, share, loaded=share * stored)
         return found
 
-    def _narrower(self, found: Iterable[ChannelGroup], ratio: float) -> Iterator[Step]:
-        """Steps that take a share of each group that can do without it."""
-        for group in found:
-            multiple = next(m for m in _MULTIPLES if group.size >= 2 * m or m == 1)
-            if math.ceil(group.size * (1 - ratio) / multiple) * multiple < group.size:
-                yield self.step(group.id, ratio=ratio, multiple=multiple)
+    def _narrower(self, group: ChannelGroup, ratio: float, before: float = 0) -> Step | None:
+        """The step that takes a share of a group; None where that is no more than `before`."""
+        multiple = next(m for m in _MULTIPLES if group.size >= 2 * m or m == 1)
+        left, now = (_rounded_up(_left(group.size, share), multiple) for share in (ratio, before))
+        return self.step(group.id, ratio=ratio, multiple=multiple) if left < min(now, group.size) else None
 
     def sites(self, program: Program) -> Iterator[str]:
         """The channel groups."""
