@@ -5,13 +5,14 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 from test_beam import SENSITIVITY, two_layers
 
-from lossy_samples import Net, chain
+from lossy_samples import Net, chain, transformer
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
@@ -140,6 +141,9 @@ def test_what_eight_bits_leave_in_floats_may_be_multiplied_in_bfloat16(spared: d
         prospect = Prospect(chain(), 8, precisions, {}, dict)
         forms = list(method.extensions(Standing((graded,), "int8", graded, True, True), prospect))
         assert [form.settings for form in forms] == [{"precision": "bf16"}] * bool(spared and precisions)
+        attending = replace(prospect, program=transformer())
+        forms = list(method.extensions(Standing((graded,), "int8", graded, True, True), attending))
+        assert len(forms) == len(precisions), "products of values stay in floats"
 
 
 @pytest.mark.parametrize("status", ["accepted", "unsure", "rejected"])

@@ -64,7 +64,7 @@ def compile(
     --codes, model.h says what the codes of inputs and outputs stand for.
     """
     from tensmith.backend.native.choose.choosers import estimated
-    from tensmith.backend.native.choose.precision import in_precision, refusal
+    from tensmith.backend.native.choose.precision import InPrecision, refusal
     from tensmith.backend.native.emit.loader import MOST_THREADS
     from tensmith.backend.native.prepare.codes import in_codes
     from tensmith.cli.sizes import assumed, guesses_named, parse_sizes, with_batch
@@ -84,7 +84,7 @@ def compile(
         raise UsageError(f"'{device.name}': {reason}")
     given = parse_sizes(sizes)
     folder = output or Path(f"{model.stem}-{device.name}")
-    chooser = in_precision(estimated, precision)
+    chooser = InPrecision(estimated, precision)
     if mixed and threads != 1:
         raise UsageError("--mixed compiles for one thread; leave out --threads")
     if not isa.hosted:

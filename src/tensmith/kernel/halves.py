@@ -27,6 +27,19 @@ static inline void put_bf16(uint16_t *y, vf x)
 {
     _mm256_storeu_si256((__m256i *)y, (__m256i)_mm512_cvtneps_pbh((__m512)x));
 }
+/* Two vectors of floats as bfloat16, the second behind the first: pairs of neighbours. */
+static inline vf pairs_bf16(vf first, vf second)
+{
+    return (vf)_mm512_cvtne2ps_pbh((__m512)second, (__m512)first);
+}
+/* The same, each number of the first beside that of the second. */
+static inline vf zipped_bf16(vf first, vf second)
+{
+    const __m512i half = _mm512_set1_epi32(0x00100000), order = _mm512_setr_epi32(
+        0, 0x10001, 0x20002, 0x30003, 0x40004, 0x50005, 0x60006, 0x70007, 0x80008, 0x90009, 0xa000a,
+        0xb000b, 0xc000c, 0xd000d, 0xe000e, 0xf000f);
+    return (vf)_mm512_permutexvar_epi16(_mm512_add_epi32(half, order), (__m512i)pairs_bf16(first, second));
+}
 /* sums + the products of a pair of numbers and the pairs in the lanes of w. */
 static inline vf dot_bf16(vf sums, int32_t pair, vf w)
 {

@@ -47,7 +47,9 @@ _USES: Mapping[str, _Use] = {
         frozenset({"dot", "dot_narrow", "dot_half"}),
     ),
     "halves": _Use({"neon": ("fp16",)}, frozenset({"half", "vh", "vhu", "vq", "hload", "half_of"})),
-    "bfloat": _Use({"avx512": ("avx512_bf16",)}, frozenset({"put_bf16", "dot_bf16"})),
+    "bfloat": _Use(
+        {"avx512": ("avx512_bf16",)}, frozenset({"put_bf16", "pairs_bf16", "zipped_bf16", "dot_bf16"})
+    ),
     "tiles": _Use({"avx512": (TILES,)}, frozenset({"_tile_dpbusd"})),
     "bfloat tiles": _Use({"avx512": (BFLOAT_TILES,)}, frozenset({"_tile_dpbf16ps"})),
 }

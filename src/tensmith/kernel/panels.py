@@ -39,29 +39,35 @@ class Panels:
 
     def pack(self, name: str, row: int, column: int) -> str:
         """C function NAME(b, panels) for a b with these strides."""
-        nests, square = [], row == 1 != column and self.inner >= self.lanes
+        square = row == 1 != column and self.inner >= self._square
+        fill = self._turned if square else self._copied
+        nests = []
         for start, stop, step in spans(self.width // self.lanes, self.blocks):
             wide = step * self.lanes
-            for panel in range(start, stop, step):
-                first = panel * self.lanes
-                count = min(wide, self.columns - first)
-                if square:
-                    nests.append(self._turned(first, count, wide, column))
-                    continue
-                clear = f"memset(w, 0, {4 * self.inner * wide});\n    " if count < wide else ""
-                loops = (
-                    f"for (int k = 0; k < {self.inner}; k++) for (int j = 0; j < {count}; j++)"
-                    if column == 1
-                    else f"for (int j = 0; j < {count}; j++) for (int k = 0; k < {self.inner}; k++)"
-                )
-                nests.append(f"""\
-    {clear}{loops}
-        w[k * {wide} + j] = b[k * {row} + ({first} + j) * {column}];
-    w += {self.inner * wide};
-""")
+            for first in range(start * self.lanes, stop * self.lanes, wide):
+                nests.append(fill(first, min(wide, self.columns - first), wide, row, column))
+                nests.append(f"    w += {self.inner * wide};\n")
         return f"static void {name}(const float *restrict b, float *restrict w)\n{{\n{''.join(nests)}}}\n"
 
-    def _turned(self, first: int, count: int, wide: int, column: int) -> str:
+    @property
+    def _square(self) -> int:
+        """From so many rows on a panel is filled by squares."""
+        return self.lanes
+
+    def _copied(self, first: int, count: int, wide: int, row: int, column: int) -> str:
+        """C that fills a panel element by element."""
+        clear = f"memset(w, 0, {4 * self.inner * wide});\n    " if count < wide else ""
+        loops = (
+            f"for (int k = 0; k < {self.inner}; k++) for (int j = 0; j < {count}; j++)"
+            if column == 1
+            else f"for (int j = 0; j < {count}; j++) for (int k = 0; k < {self.inner}; k++)"
+        )
+        return f"""\
+    {clear}{loops}
+        w[k * {wide} + j] = b[k * {row} + ({first} + j) * {column}];
+"""
+
+    def _turned(self, first: int, count: int, wide: int, row: int, column: int) -> str:
         """C that fills a panel from columns whose elements lie together, by squares turned in registers."""
         lanes = self.lanes
         exists = f"if (j + c < {count}) " if count < wide else ""
@@ -73,7 +79,6 @@ class Panels:
 {turn("a", lanes, 8)}\
         UNROLL for (int c = 0; c < {lanes}; c++) store(w + (k + c) * {wide} + j, a[c]);
     }}
-    w += {self.inner * wide};
 """
 
     def product(
@@ -129,6 +134,103 @@ static inline void {name}(const float *restrict a, const float *restrict w, floa
     vf s[{rows}][{blocks}];
     {each} s[i][p] = splat(0);
 {"".join(sums)}    {each} store(c + i * {self.width} + p * {self.lanes}, s[i][p]);
+}}
+"""
+
+
+@dataclass(frozen=True)
+class PairPanels(Panels):
+    """Packed b in bfloat16: a word holds two numbers of a column, and `inner` counts words.
+
+    depth: the numbers of a column, of which the last may stand beside a zero. What b is multiplied with are
+    words, too, which `pairs` makes.
+    """
+
+    depth: int = 0
+
+    @staticmethod
+    def of(panels: Panels) -> PairPanels:
+        """The same products."""
+        words = -(-panels.inner // 2)
+        return PairPanels(words, panels.columns, panels.blocks, panels.lanes, panels.inner)
+
+    @staticmethod
+    def words(numbers: int, lanes: int) -> int:
+        """That `pairs` writes of so many numbers."""
+        return -(-numbers // lanes) * lanes // 2
+
+    @staticmethod
+    def pairs(name: str, lanes: int) -> str:
+        """C function NAME(x, step, n, y): the words of n numbers that are so far apart."""
+        return f"""\
+static void {name}(const float *x, int step, int n, float *y)
+{{
+    for (int j = 0; j < n; j += {lanes}) {{
+        const int left = n - j < {lanes} ? n - j : {lanes};
+        const float *at = x + j * step;
+        vf part = step != 1 ? load_step(at, step, left) : left < {lanes} ? load_part(at, left) : load(at);
+        put_bf16((uint16_t *)y + j, part);
+    }}
+}}
+"""
+
+    @property
+    def _square(self) -> int:
+        return 0
+
+    def _turned(self, first: int, count: int, wide: int, row: int, column: int) -> str:
+        """C that fills a panel from columns whose numbers lie together, by squares turned in registers."""
+        lanes = self.lanes
+        exists = f"if (j + c < {count}) " if count < wide else ""
+        at = f"b + ({first} + j + c) * {column} + 2 * k"
+        return f"""\
+    for (int j = 0; j < {wide}; j += {lanes}) for (int k = 0; k < {self.inner}; k += {lanes}) {{
+        vf a[{lanes}] = {{{{0}}}};
+        const int first = {self.depth} - 2 * k, second = first - {lanes};
+        UNROLL for (int c = 0; c < {lanes}; c++) {exists}{{
+            const float *x = {at};
+            vf low = first < {lanes} ? load_part(x, first) : load(x), high = splat(0);
+            if (second > 0) high = second < {lanes} ? load_part(x + {lanes}, second) : load(x + {lanes});
+            a[c] = pairs_bf16(low, high);
+        }}
+{turn("a", lanes, 8)}\
+        for (int c = 0; c < {lanes} && k + c < {self.inner}; c++) store(w + (k + c) * {wide} + j, a[c]);
+    }}
+"""
+
+    def _copied(self, first: int, count: int, wide: int, row: int, column: int) -> str:
+        """C that fills a panel from pairs of rows."""
+        lanes = self.lanes
+        at = f"b + (2 * k + h) * {row} + ({first} + j) * {column}"
+        part = f"load_part({at}, some)" if column == 1 else f"load_step({at}, {column}, some)"
+        read = f"some == {lanes} ? load({at}) : {part}" if column == 1 else part
+        return f"""\
+    for (int k = 0; k < {self.inner}; k++) for (int j = 0; j < {wide}; j += {lanes}) {{
+        const int left = {count} - j, some = left < {lanes} ? left : {lanes};
+        vf x[2] = {{{{0}}}};
+        UNROLL for (int h = 0; h < 2; h++) if (some > 0 && 2 * k + h < {self.depth}) x[h] = {read};
+        store(w + k * {wide} + j, zipped_bf16(x[0], x[1]));
+    }}
+"""
+
+    def _tile(self, name: str, rows: int, vectors: tuple[int, int], row: int, column: int, step: int) -> str:
+        blocks, _ = vectors
+        each = f"UNROLL for (int i = 0; i < {rows}; i++) UNROLL for (int p = 0; p < {blocks}; p++)"
+        return f"""\
+static inline void {name}(const float *restrict a, const float *restrict w, float *restrict c, int n)
+{{
+    vf s[{rows}][{blocks}];
+    {each} s[i][p] = splat(0);
+    UNROLL_4 for (int k = 0; k < n; k++, w += {step}) {{
+        vf f[{blocks}];
+        UNROLL for (int p = 0; p < {blocks}; p++) f[p] = load(w + p * {self.lanes});
+        UNROLL for (int i = 0; i < {rows}; i++) {{
+            int32_t e;
+            memcpy(&e, a + i * {row} + k, sizeof e);
+            UNROLL for (int p = 0; p < {blocks}; p++) s[i][p] = dot_bf16(s[i][p], e, f[p]);
+        }}
+    }}
+    {each} store(c + i * {self.width} + p * {self.lanes}, s[i][p]);
 }}
 """
 

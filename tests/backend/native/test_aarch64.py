@@ -18,7 +18,7 @@ from test_native_tensors import attention_layer, layers, patches
 
 from nets import Net, classifier, concatenations, pools, residual_block, squeeze_excite
 from tensmith.backend.native.choose.choosers import Chooser, estimated
-from tensmith.backend.native.choose.precision import in_precision
+from tensmith.backend.native.choose.precision import InPrecision
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model, ModelError
 from tensmith.backend.native.plan import fixed, make_plan
@@ -101,7 +101,7 @@ def test_halves_keep_their_error_bound(tmp_path: Path) -> None:
         net.conv("x", 19, 21, dilations=(2, 2)), net.conv("x", 19, 19, 3, group=19),
     )  # fmt: skip
     program = net.program(*convolutions, net.add("relu", net.add("add", net.conv("x", 19, 19), "x")))
-    built = build(program, DOT, tmp_path, in_precision(only_halves, "f16"))
+    built = build(program, DOT, tmp_path, InPrecision(only_halves, "f16"))
     assert {action.work.problem.dtype for action in built[1].kernels} == {"f16"}  # type: ignore[union-attr]
     found, expected = run(built, x), interpret(program, {"x": x})
     constants = {name: abs(array) for name, array in program.constants.items()}
@@ -128,7 +128,7 @@ def test_another_machine_is_refused(tmp_path: Path) -> None:
 @pytest.mark.data
 @pytest.mark.parametrize(
     ("chooser", "error"),
-    [(estimated, 1e-5), (in_precision(only_halves, "f16"), 5e-3)],
+    [(estimated, 1e-5), (InPrecision(only_halves, "f16"), 5e-3)],
     ids=["floats", "halves"],
 )
 def test_resnet20_answers_as_the_interpreter(

@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from native_programs import Net, answers
 
+from tensmith.backend.native.choose.choosers import estimated
+from tensmith.backend.native.choose.precision import InPrecision
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
-from tensmith.ir import Program
+from tensmith.ir import Program, interpret
 from tensmith.kernel.isa import host_isa
 from tensmith.kernel.routines.attention import AttentionRoutine
 from tensmith.kernel.routines.rows import RowNorm
@@ -87,6 +91,37 @@ def test_heads_that_share_keys_read_them_once(rows: int, kept: bool, tmp_path: P
     found, expected = answers(program, tmp_path)
     for name, array in expected.items():
         np.testing.assert_allclose(found[name], array, rtol=3e-5, atol=3e-5)
+
+
+def plain(rows: int, keys: int, inner: int, size: int) -> Program:
+    """Queries, keys and values of any sizes, keys as they are stored: by rows."""
+    net = Net(3, rows, inner)
+    made = [net.add("tanh", net.add("matmul", net.constant(keys, rows), "x")) for _ in range(2)]
+    values = net.add("matmul", made[1], net.constant(inner, size))
+    scores = net.add("matmul", "x", net.add("transpose", made[0], perm=(0, 2, 1)))
+    return net.program(net.add("matmul", net.add("softmax", scores, axis=-1), values))
+
+
+@pytest.mark.skipif(not host_isa().has_bfloat, reason="this CPU does not multiply bfloat16")
+@pytest.mark.parametrize(
+    "program",
+    [
+        grouped(13, False), grouped(13, True), turned(),
+        plain(8, 1, 1, 1), plain(9, 2, 3, 5), plain(33, 50, 17, 40), plain(64, 64, 32, 32),
+        plain(17, 31, 66, 16),
+    ],
+)  # fmt: skip
+def test_attention_multiplies_bfloat16_where_that_is_allowed(program: Program, tmp_path: Path) -> None:
+    """Whatever the sizes, strides and masks; to the precision of what it multiplies."""
+    chooser = InPrecision(estimated, "bf16")
+    actions = make_plan(program, host_isa(), chooser).actions
+    works = [a.work for a in actions if isinstance(a.work, AttentionRoutine) and a.work.v]
+    assert [work.bfloat for work in works] == [True]
+    write_folder(make_plan(program, host_isa(), chooser), tmp_path / "narrow")
+    x = np.random.default_rng(1).standard_normal(program.inputs["x"].static).astype(np.float32)
+    found, expected = Model(tmp_path / "narrow")(x=x), interpret(program, {"x": x})
+    for name, array in expected.items():
+        np.testing.assert_allclose(found[name], array, atol=0.03 * abs(array).max())
 
 
 def _normal(inverse: Callable[[Net, str], str]) -> Program:

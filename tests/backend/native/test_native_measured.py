@@ -12,7 +12,7 @@ from own_cache import own_cache
 from tensmith.backend.native.choose.choosers import estimated, memory_of
 from tensmith.backend.native.choose.measured import measured, metascheduled
 from tensmith.backend.native.choose.parallel import cuts
-from tensmith.backend.native.choose.precision import in_precision
+from tensmith.backend.native.choose.precision import InPrecision
 from tensmith.backend.native.plan import make_plan
 from tensmith.ir import Program
 from tensmith.kernel import ConvolutionProblem, isa_named
@@ -67,7 +67,7 @@ def test_parts_are_scaled_or_measured_beside_what_was_timed(timings: Timings) ->
 def test_kernels_for_bfloat16_are_scaled_beside_timed_ones_for_floats(timings: Timings) -> None:
     time_all(timings, WHOLE, 5.0)
     guessed, found = (
-        in_precision(c, "bf16")(BYTES)(WHOLE, ISA, WHOLE) for c in (estimated, measured(timings))
+        InPrecision(c, "bf16")(BYTES)(WHOLE, ISA, WHOLE) for c in (estimated, measured(timings))
     )
     assert {kernel.problem.dtype for _, kernel in found} == {"f32", "bf16"}
     seconds = {kernel: seconds for seconds, kernel in found}

@@ -10,7 +10,7 @@ import pytest
 from native_programs import Net
 
 from tensmith.backend.native.choose.choosers import estimated
-from tensmith.backend.native.choose.precision import in_precision, refusal
+from tensmith.backend.native.choose.precision import InPrecision, refusal
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.emit.source import print_c
@@ -26,7 +26,7 @@ def test_bfloat16_is_taken_where_it_pays_and_keeps_its_bound(tmp_path: Path) -> 
     wide = net.conv("x", 64, 128, 1)
     again = net.add("relu", net.add("add", net.conv(wide, 128, 64, 1), "x"))
     program = net.program(wide, again, net.conv(again, 64, 64, 3, group=64))
-    plan = make_plan(program, host_isa(), in_precision(estimated, "bf16"))
+    plan = make_plan(program, host_isa(), InPrecision(estimated, "bf16"))
     kernels = [action.work for action in plan.kernels if isinstance(action.work, Kernel)]
     assert [kernel.problem.dtype for kernel in kernels] == ["bf16", "bf16", "f32"]
     assert kernels[2].name == "depthwise"
@@ -52,7 +52,7 @@ def test_code_needs_the_instructions_that_it_uses() -> None:
     net = Net(1, 64, 14, 14)
     program, isa = net.program(net.conv("x", 64, 64, 1)), isa_named("avx512", every)
     for precision, used in (("f32", []), ("bf16", ["avx512_bf16", "amx_bf16"])):
-        plan = make_plan(program, isa, in_precision(estimated, precision))
+        plan = make_plan(program, isa, InPrecision(estimated, precision))
         assert plan.isa == isa and plan.needed == isa_named("avx512", used)
         assert ("_tile_dpbf16ps(" in print_c(plan)) == bool(used)
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from tensmith.backend.native.arena import Lifetime, arrange
 from tensmith.backend.native.choose.choosers import Choosing, estimated
+from tensmith.backend.native.choose.precision import precision_of
 from tensmith.backend.native.images import Images
 from tensmith.backend.native.in_place import add_in_place
 from tensmith.backend.native.invented import demand_other_names, invented, spelled
@@ -137,7 +138,7 @@ def make_plan(program: Program, isa: Isa, chooser: Choosing = estimated, threads
             raise EngineError(f"{node.label} has no native kernel yet; another engine runs it")
     program = replace(program, hints={})  # what a file states of a shape is no measure of memory
     demand_other_names(program)
-    graph = placed(step_graph(program, isa))
+    graph = placed(step_graph(program, isa, precision_of(chooser) == "bf16"))
     steps = group(graph)
     values = {name for step in steps for name in (step.output, *reads(step))}
     values.update(program.inputs, program.outputs)

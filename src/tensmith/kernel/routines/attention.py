@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tensmith.kernel.buffer import Buffer
 from tensmith.kernel.epilogue import literal
 from tensmith.kernel.isa import Isa
-from tensmith.kernel.panels import Panels, tiling
+from tensmith.kernel.panels import PairPanels, Panels, tiling
 from tensmith.kernel.routine import Routine
 from tensmith.kernel.routines.strided import StridedOperand
 from tensmith.kernel.tiles import chunks
@@ -26,7 +26,8 @@ class AttentionRoutine(Routine):
     q: [.., rows, inner], k: [.., inner, columns], v: [.., columns, size], mask: [.., rows, columns], all
     broadcast over the same leading axes; `out` says where the rows of the result go. Columns behind the last
     one that any row of a tile sees are not computed: 0 times v counts as 0, whatever v is. Where `blind`, a
-    row of the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros.
+    row of the softmax that is no numbers, as where the mask is -inf throughout, counts as zeros. With
+    `bfloat` the factors of both products are rounded to bfloat16, and summed in floats.
     """
 
     q: StridedOperand
@@ -37,20 +38,28 @@ class AttentionRoutine(Routine):
     scale: float
     isa: Isa
     blind: bool = False
+    bfloat: bool = False
 
     @property
     def _tiling(self) -> tuple[int, list[Panels]]:
         rows, inner = self.q.view.shape[-2:]
         columns = self.k.view.shape[-1]
         sizes = [(inner, columns), *([(columns, self.v.view.shape[-1])] if self.v else [])]
-        return tiling(rows, sizes, self.isa)
+        tall, panels = tiling(rows, sizes, self.isa)
+        return tall, [PairPanels.of(panel) for panel in panels] if self.bfloat else panels
 
     @property
     def scratch_bytes(self) -> int:
         """The panels of one head, the scores of a tile and its mixed values, and what each tile sees."""
         tall, panels = self._tiling
         tiles = -(-self.q.view.shape[-2] // tall) if self._looks else 0
-        return 4 * (sum(panel.size + tall * panel.width for panel in panels) + tiles)
+        return 4 * (sum(panel.size + tall * panel.width for panel in panels) + tall * self._words + tiles)
+
+    @property
+    def _words(self) -> int:
+        """That a row of the first factor of a product takes as pairs, of the wider one."""
+        widest = max(self.q.view.shape[-1], self.k.view.shape[-1] if self.v else 0)
+        return PairPanels.words(widest, self.isa.lanes) if self.bfloat else 0
 
     @property
     def _looks(self) -> bool:
@@ -60,15 +69,19 @@ class AttentionRoutine(Routine):
     def _lying(self, side: StridedOperand, tall: int) -> int | None:
         """How far rows of keys or values are apart, where packing them would not pay: one tile reads them."""
         step, element = side.view.strides[-2:]
+        if self.bfloat:
+            return None
         return step if element == 1 and step > 0 and self.q.view.shape[-2] <= tall else None
 
     def code(self, name: str, sources: tuple[Buffer, ...], target: Buffer) -> str:
         """Functions that pack and multiply, and one that walks over heads and rows."""
         tall, panels = self._tiling
         heights = [height for height, _ in chunks(self.q.view.shape[-2], tall)]
-        text = []
-        sides = [("keys", "scores", self.k, self.q.view.strides, False)]
-        sides += [("values", "mix", self.v, (panels[0].width, 1), True)] if self.v else []
+        text = [PairPanels.pairs(f"{name}_pairs", self.isa.lanes)] if self.bfloat else []
+        rows = [self.q.view.strides, (panels[0].width, 1)]
+        rows = [(self._words, 1)] * 2 if self.bfloat else rows
+        sides = [("keys", "scores", self.k, rows[0], False)]
+        sides += [("values", "mix", self.v, rows[1], True)] if self.v else []
         for (packed, product, side, (*_, row, column), summed), panel in zip(sides, panels):
             lying = self._lying(side, tall)
             if lying is None:
@@ -92,8 +105,9 @@ class AttentionRoutine(Routine):
             packed.append(f"        {name}_values(v, w + {panels[0].size});\n")
         body = f"""\
     float *w = scratch, *s = w + {total};
-    int *seen = (int *)(s + {tall * sum(panel.width for panel in panels)});
-    (void)s; (void)w; (void)seen;
+    float *words = s + {tall * sum(panel.width for panel in panels)};
+    int *seen = (int *)(words + {tall * self._words});
+    (void)words; (void)s; (void)w; (void)seen;
 {begin}
 {"".join(packed)}{"".join(tiles)}{end}
 """
@@ -130,14 +144,13 @@ class AttentionRoutine(Routine):
     def _tile(self, name: str, panels: list[Panels], height: int, first: int, times: int) -> str:
         """C for `times` tiles of `height` rows from row `first` on."""
         scores = panels[0]
-        stop = first + height * times
+        stop, row = first + height * times, self.q.view.strides[-2]
         keys = "w" if self._lying(self.k, height) is None else "k"
         finish = self._softmax(name, panels, height) if self.v else self._scaled(scores, height)
         return f"""\
         for (int i = {first}; i < {stop}; i += {height}) {{
             int n = {"*at++" if self._looks else scores.columns};
-            {name}_scores_{height}(q + i * {self.q.view.strides[-2]}, {keys}, s, n);
-{finish}        }}
+{self._multiplied(name, "scores", height, f"q + i * {row}", keys, "s")}{finish}        }}
 """
 
     def _softmax(self, name: str, panels: list[Panels], height: int) -> str:
@@ -152,11 +165,24 @@ class AttentionRoutine(Routine):
                 total[r] = row_exp_from(t, t, most_of(m), n);
 {self._sighted()}            }}
             float *z = s + {height * scores.width};
-            {name}_mix_{height}(s, {values}, z, n);
-            for (int r = 0; r < {height}; r++) {{
+{self._multiplied(name, "mix", height, "s", values, "z")}            for (int r = 0; r < {height}; r++) {{
                 const float *t = z + r * {mixed.width};
                 float *o = y + (i + r) * {self.out.strides[-2]}, share = 1 / total[r];
 {self._written(mixed, "share")}            }}
+"""
+
+    def _multiplied(self, name: str, product: str, height: int, rows: str, panels: str, to: str) -> str:
+        """C of a product of `height` rows: n columns of scores, or mixed values, n of which are summed."""
+        call = f"            {name}_{product}_{height}"
+        if not self.bfloat:
+            return f"{call}({rows}, {panels}, {to}, n);\n"
+        mixed = product == "mix"
+        row, step = (self._tiling[1][0].width, 1) if mixed else self.q.view.strides[-2:]
+        depth, count = ("n", "(n + 1) / 2") if mixed else (self.q.view.shape[-1], "n")
+        return f"""\
+            for (int r = 0; r < {height}; r++)
+                {name}_pairs({rows} + r * {row}, {step}, {depth}, words + r * {self._words});
+{call}(words, {panels}, {to}, {count});
 """
 
     def _seen(self, scores: Panels, height: int, first: int, times: int) -> str:

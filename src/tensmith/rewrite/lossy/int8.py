@@ -22,6 +22,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.onnx_schema import ELEMENT_CODES
+from tensmith.ir.ops.product import Product
 from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration, Histogram
 from tensmith.rewrite.lossy.bias_correction import of_channels, with_bias_shifts
@@ -106,11 +107,11 @@ class Int8(Method):
             yield from (self._form({**params, **other, **_COMPENSATED}) for other in _CALIBRATIONS[1:])
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """Layers that stay in floats multiplied in bfloat16, where an engine does so fast."""
+        """Layers and products of values that stay in floats, in bfloat16 where an engine multiplies it fast."""
         step = plan.find(self.name)
         if step is None or not plan.on_line or "bf16" not in prospect.precisions:
             return
-        if any(step.params.get(spared) for spared in self.spares):
+        if any(step.params.get(spared) for spared in self.spares) or _multiplies_values(prospect.program):
             yield Form(plan.steps, plan.family, {"precision": "bf16"}, order=10)
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
@@ -158,6 +159,12 @@ class Int8(Method):
         for layer in in_floats:
             program = in_codes(program, layer, weights[layer.site])
         return without_dead(beside_layers_in_codes(program, beside))
+
+
+def _multiplies_values(program: Program) -> bool:
+    """Whether it holds products of values that it computes, as attention is."""
+    products = (node for node in program.nodes if node.kind(Product) is not None)
+    return any(not any(name in program.static_values for name in node.inputs[:2]) for node in products)
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from tensmith.backend.native.choose.choosers import Chooser, Choosing, Options
 from tensmith.kernel.isa import Isa
@@ -21,19 +21,26 @@ def refusal(precision: str, isa: Isa) -> str | None:
     return None if able else f"{isa.name} does not multiply {precision} here"
 
 
-def in_precision(chooser: Choosing, precision: str) -> Choosing:
+@dataclass(frozen=True)
+class InPrecision:
     """Choosers that offer, beside what `chooser` does for floats, the kernels of a precision."""
 
-    def lowered(weight_bytes: int) -> Chooser:
-        choose = chooser(weight_bytes)
+    chooser: Choosing
+    precision: str
+
+    def __call__(self, weight_bytes: int) -> Chooser:
+        choose = self.chooser(weight_bytes)
 
         @functools.cache
         def both(problem: ConvolutionProblem, isa: Isa, beside: ConvolutionProblem) -> Options:
             found = choose(problem, isa, beside)
-            if precision == "f32" or problem.dtype != "f32":
+            if self.precision == "f32" or problem.dtype != "f32":
                 return found
-            return [*found, *choose(replace(problem, dtype=precision), isa, beside)]
+            return [*found, *choose(replace(problem, dtype=self.precision), isa, beside)]
 
         return both
 
-    return lowered
+
+def precision_of(chooser: Choosing) -> str:
+    """What products of values may be computed in, too: floats unless somebody asked for less."""
+    return chooser.precision if isinstance(chooser, InPrecision) else "f32"

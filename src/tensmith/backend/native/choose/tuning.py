@@ -6,7 +6,7 @@ import contextlib
 
 from tensmith.backend.native.choose.choosers import Choosing, restricted_to
 from tensmith.backend.native.choose.measured import measured, metascheduled
-from tensmith.backend.native.choose.precision import in_precision
+from tensmith.backend.native.choose.precision import InPrecision
 from tensmith.errors import EngineError, OutputError
 from tensmith.kernel import scheduled
 from tensmith.kernel.timings import Timings
@@ -21,10 +21,10 @@ def chosen_by(tuning: str, precision: str, algorithm: str) -> Choosing:
     """The choice in TUNINGS, of an algorithm's family or ANY, for layers that may multiply in a precision."""
     untuned = restricted_to(algorithm)
     if tuning == UNTUNED:
-        return in_precision(untuned, precision)
+        return InPrecision(untuned, precision)
     timings = Timings()
     known = measured(timings, untuned)
-    return in_precision(metascheduled(known, timings) if tuning == METASCHEDULE else known, precision)
+    return InPrecision(metascheduled(known, timings) if tuning == METASCHEDULE else known, precision)
 
 
 def timings_revision(tuning: str) -> str:

@@ -17,6 +17,7 @@ from tensmith.kernel.view import StridedView
 from tensmith.rewrite.term import Var, ops
 
 X, Y = Var("x"), Var("y")
+_WORTH_PACKING = 8
 
 
 class Heads(NamedTuple):
@@ -52,11 +53,17 @@ def attention(graph: StepGraph, node: Node, free: Free) -> tuple[Step, list[Node
     routine = AttentionRoutine(q, k, v, mask, out, found.scale, graph.isa, found.blind)
     shared = None if found.turned else _shared(graph, found, routine)
     reads, routine = shared or (reads, routine)
+    routine = narrowed(graph, routine)
     if last is not None:
         nodes.append(last)
         graph.made.add(last.output)
     name = graph.names[nodes[-1].output]
     return Dense(routine, tuple(reads.sources), name, reads.constants), nodes
+
+
+def narrowed(graph: StepGraph, routine: AttentionRoutine) -> AttentionRoutine:
+    """In bfloat16 where that is allowed, and rows are enough to pay for the packing of what they multiply."""
+    return replace(routine, bfloat=graph.bfloat and routine.q.view.shape[-2] >= _WORTH_PACKING)
 
 
 def _shared(graph: StepGraph, found: Heads, apart: AttentionRoutine) -> tuple[Reads, AttentionRoutine] | None:

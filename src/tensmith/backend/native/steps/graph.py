@@ -31,6 +31,7 @@ class StepGraph:
     A value is kept under its own name where none but tensor nodes make and read it, else beside the image.
     `made` are views that a step makes dense as it computes what they show: nothing else of that exists.
     `tables` are floats that a step makes for others and no node of the program names, with how many they are.
+    `bfloat`: products of values may round what they multiply to bfloat16.
     """
 
     program: Program
@@ -47,9 +48,10 @@ class StepGraph:
     names: Mapping[str, str] = field(default_factory=dict)
     made: set[str] = field(default_factory=set)
     tables: dict[str, int] = field(default_factory=dict)
+    bfloat: bool = False
 
 
-def step_graph(program: Program, isa: Isa) -> StepGraph:
+def step_graph(program: Program, isa: Isa, bfloat: bool = False) -> StepGraph:
     """The facts of a program; EngineError where sizes are not fixed."""
     types = {name: program.type(name) for name in (*program.inputs, *program.constants)}
     for name, type_ in types.items():
@@ -81,6 +83,7 @@ def step_graph(program: Program, isa: Isa) -> StepGraph:
         functions=_known(
             computed, lambda node: element_function(program, node, constants, parameters.get(node))
         ),
+        bfloat=bfloat,
     )
 
 

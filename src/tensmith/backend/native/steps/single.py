@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from tensmith.backend.native.images import PositionWindow, rows_of
+from tensmith.backend.native.steps.attention import narrowed
 from tensmith.backend.native.steps.by_formula import by_formula
 from tensmith.backend.native.steps.graph import StepGraph, not_held
 from tensmith.backend.native.steps.operands import Reads, traced
@@ -174,7 +175,7 @@ def _product(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine
     a, b = (reads.matrix(name, shape[:-2]) for name in node.inputs)
     if {a.dtype, b.dtype} != {"f32"}:
         return None
-    return AttentionRoutine(a, b, None, None, StridedView.dense(shape), 1.0, graph.isa)
+    return narrowed(graph, AttentionRoutine(a, b, None, None, StridedView.dense(shape), 1.0, graph.isa))
 
 
 @routines(Reduction)
