@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from test_beam import SENSITIVITY, two_layers
 
-from lossy_samples import Net, chain, transformer
+from lossy_samples import Net, chain
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
@@ -141,7 +141,9 @@ def test_what_eight_bits_leave_in_floats_may_be_multiplied_in_bfloat16(spared: d
         prospect = Prospect(chain(), 8, precisions, {}, dict)
         forms = list(method.extensions(Standing((graded,), "int8", graded, True, True), prospect))
         assert [form.settings for form in forms] == [{"precision": "bf16"}] * bool(spared and precisions)
-        attending = replace(prospect, program=transformer())
+        net = Net()
+        scores = net.op("matmul", "x", net.op("transpose", "x", perm=(0, 1, 3, 2)))
+        attending = replace(prospect, program=net.program(net.head(scores)))
         forms = list(method.extensions(Standing((graded,), "int8", graded, True, True), attending))
         assert len(forms) == len(precisions), "products of values stay in floats"
 

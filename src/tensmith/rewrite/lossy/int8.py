@@ -107,7 +107,7 @@ class Int8(Method):
             yield from (self._form({**params, **other, **_COMPENSATED}) for other in _CALIBRATIONS[1:])
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """Layers and products of values that stay in floats, in bfloat16 where an engine multiplies it fast."""
+        """Layers and products of values that stay in floats, in bfloat16 where that is fast."""
         step = plan.find(self.name)
         if step is None or not plan.on_line or "bf16" not in prospect.precisions:
             return
