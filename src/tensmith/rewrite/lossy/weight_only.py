@@ -46,9 +46,8 @@ class WeightOnly(Method):
                 yield Form(steps, "bfloat16 arithmetic", {"precision": "bf16"}, order=50)
 
     def variants(self, start: Form, lost: float) -> Iterable[Form]:
-        """The codes themselves in the file, for engines that keep them so."""
-        if not start.settings:
-            yield replace(start, steps=(self.step(stored="codes", default_bits=8),))
+        """The codes themselves in the file, for engines that keep them so, and packed smaller: by a trellis."""
+        yield replace(start, steps=(self.step(stored="codes", default_bits=8),))
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """All layers, smaller to ship."""
