@@ -55,7 +55,7 @@ def calibrate(program: Program) -> int:
     (type_,) = program.inputs.values()
     shape = tuple(dim if isinstance(dim, int) else 1 for dim in type_.dims[1:])
     noise = Noise(shape)
-    calibrator = Calibrator(Subset(noise, np.arange(_SAMPLES)), _SAMPLES, None, 1)
+    calibrator = Calibrator(Subset(noise, np.arange(_SAMPLES)), None, 1)
     values = [name for node in program.nodes for name in node.outputs]
     calibrator.histograms(program, values)
     for layer in weighted_layers(program):

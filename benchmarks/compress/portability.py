@@ -47,7 +47,7 @@ def measured(case: Case, samples: int) -> parts.Found:
     views, preprocess = case.views(DATA), parse_preprocess(case.preprocess or "raw")
     task, held_out = Task("accuracy", preprocess), views.held_out.take(samples)
     program = simplify(read_onnx(case.model(DATA))).program
-    calibrator = Calibrator(views.calibration, len(views.calibration), preprocess, 1)
+    calibrator = Calibrator(views.calibration, preprocess, 1)
     original = judged(task, "onnxruntime", case.model(DATA), held_out)
     row, wrong = {"float": str(original.metric())}, []
     with tempfile.TemporaryDirectory() as folder:

@@ -71,7 +71,7 @@ def measured(name: str) -> parts.Found:
     case, preprocess = CASES[name], parse_preprocess(CASES[name].preprocess or "raw")
     program = simplify(read_onnx(case.model(DATA))).program
     view = case.views(DATA).calibration
-    calibrator = Calibrator(view, len(view), preprocess, 1)
+    calibrator = Calibrator(view, preprocess, 1)
     probed = layer_sensitivity(program, view, preprocess, calibrator, 1, PROBING)
     sensitivities = for_all_layers(program, probed)
     worth = {site: max(each.divergence, 1e-9) for site, each in sensitivities.items()}

@@ -80,7 +80,7 @@ def in_bytes(folder: Path) -> tuple[Path, float]:
     """The model as the int8 method makes it, in a folder, and by how many per cent its loss is above the
     original's."""
     program, calibration = simplify(read_onnx(MODEL)).program, CASE.views(DATA).calibration
-    calibrator = Calibrator(calibration, len(calibration), None, 1)
+    calibrator = Calibrator(calibration, None, 1)
     treated = apply_lossy(program, Step("int8", EVERYWHERE, INT8, "lossy"), calibrator)
     write_onnx(simplify(treated).program, path := folder / "small.onnx")
     return path, 100 * (nats(path) / nats(MODEL) - 1)

@@ -51,6 +51,9 @@ class _View:
 
     samples: Sequence[Arrays]
 
+    def __len__(self) -> int:
+        return len(self.samples)
+
     def batches(self, size: int) -> Iterator[_Batch]:
         return map(_Batch, self.samples)
 
@@ -65,7 +68,7 @@ def quantized(path: Path, folder: Path, samples: Sequence[Arrays] = ()) -> Path:
     if not made.exists():
         program: Program = simplify(read_onnx(path)).program
         step = Step("int8", EVERYWHERE, {"calibration": "minmax", "default_bits": bits}, "lossy")
-        calibrator = Calibrator(_View(samples or _samples(path)), SAMPLES, None, 1)  # type: ignore[arg-type]
+        calibrator = Calibrator(_View(samples or _samples(path)), None, 1)  # type: ignore[arg-type]
         write_onnx(without_dead(apply_lossy(program, step, calibrator)), made)
     return made
 

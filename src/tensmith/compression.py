@@ -316,7 +316,7 @@ def _counters(engines: Collection[str]) -> dict[str, Counter]:
 
 def _calibrator(run: RunDescription, kept: Path) -> Calibrator:
     view = run.splits.calibration
-    return Calibrator(view, len(view), run.task.preprocess, run.judging_threads, kept)
+    return Calibrator(view, run.task.preprocess, run.judging_threads, kept)
 
 
 def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Checker:

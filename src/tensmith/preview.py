@@ -54,7 +54,7 @@ def preview(
     begun: tuple[Plan, ...] = ()
     if demands.text is not None:
         view, beside = request.splits.calibration, demands.text.path.parent
-        calibrator = Calibrator(view, len(view), task.preprocess, config.threads, beside)
+        calibrator = Calibrator(view, task.preprocess, config.threads, beside)
         builder = Builder(request.model, request.program, beside, calibrator, allowed=allowed)
         begun = (demand_fitting(demands.text, builder, request.engines),)
     space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)

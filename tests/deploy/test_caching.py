@@ -58,7 +58,7 @@ def test_rows_of_rounded_activations_are_computed_once(stored: str, tmp_path: Pa
     rule, params = methods[stored]
     texts = np.random.default_rng(2).integers(0, VOCABULARY, (40, 9))
     view = split(as_dataset((texts, np.zeros(40, int))), 8, 8).calibration
-    lossy = apply_lossy(program, Step(rule, EVERYWHERE, params, "lossy"), Calibrator(view, 8, None, 1))
+    lossy = apply_lossy(program, Step(rule, EVERYWHERE, params, "lossy"), Calibrator(view, None, 1))
     write_onnx(lossy, tmp_path / "q.onnx")
     found = made(tmp_path / "q.onnx", tmp_path / "c.onnx")
     assert found.compared.apart < 1e-3 and not found.causality.late

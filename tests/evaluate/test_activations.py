@@ -50,7 +50,7 @@ def block(batch: Any = SOME) -> Program:
 
 
 def calibrator() -> Calibrator:
-    return Calibrator(Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(10)), 10, None, 1)
+    return Calibrator(Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(10)), None, 1)
 
 
 def multiplied(given: Calibrator, program: Program, site: str, batch: int = 4) -> np.ndarray[Any, Any]:
@@ -157,7 +157,7 @@ def test_what_sizes_alone_make_is_made_anew(made: list[Program]) -> None:
     program = Program("net", {"x": TensorType("f32", shape)}, ("y",), nodes, constants)
     samples = random.standard_normal((10, 5, 3)).astype(np.float32)
     view = Subset(as_dataset((samples, None)).part("all"), np.arange(10))
-    given = Calibrator(view, 10, None, 1)
+    given = Calibrator(view, None, 1)
     truth = interpret(replace(program, outputs=("second", "fourth")), {"x": samples})
     for site, name in {"third": "second", "y": "fourth"}.items():
         np.testing.assert_allclose(multiplied(given, program, site), truth[name], rtol=1e-5, atol=1e-5)

@@ -50,7 +50,7 @@ def found(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ca
     monkeypatch.setattr(calibrator, "_MOST_BATCH", request.param)
     monkeypatch.setattr(calibrator, "_COLUMNS", 7)
     view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
-    return Calibrator(view, len(view), None, 1)
+    return Calibrator(view, None, 1)
 
 
 # Sums of some hundred products in float32, in another order.
@@ -83,7 +83,7 @@ def test_what_is_drawn_for_a_layer_does_not_depend_on_the_others(monkeypatch: py
     for name in ("_FEWEST_POSITIONS", "_MOST_POSITIONS"):
         monkeypatch.setattr(calibrator, name, 7)
     view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
-    alone, after = (Calibrator(view, 10, None, 1) for _ in range(2))
+    alone, after = (Calibrator(view, None, 1) for _ in range(2))
     after.moment(network(), "h")  # which gathers y as well
     np.testing.assert_array_equal(alone.moment(network(), "y").second, after.moment(network(), "y").second)
 
@@ -99,7 +99,7 @@ def test_positions_are_counted_by_what_is_summed(
     inputs = {"x": TensorType("f32", (Poly.symbol("n"), 5))}
     program = Program("one", inputs, ("y",), (make_node(op, ("x", "w"), ("y",), attrs),), weights)
     view = Subset(as_dataset((np.ones((10, 5), np.float32), None)).part("all"), np.arange(10))
-    assert Calibrator(view, 10, None, 1).moment(program, "y").count == 5
+    assert Calibrator(view, None, 1).moment(program, "y").count == 5
 
 
 def test_a_file_that_answers_so_many_at_a_time_is_given_as_many() -> None:
@@ -112,7 +112,7 @@ def test_a_file_that_answers_so_many_at_a_time_is_given_as_many() -> None:
     )
     program = Program("four", {"x": TensorType("f32", (4, 4, 6, 6))}, ("y",), nodes, weights)
     view = Subset(as_dataset((SAMPLES, None)).part("all"), np.arange(len(SAMPLES)))
-    found = Calibrator(view, len(view), None, 1)
+    found = Calibrator(view, None, 1)
     histograms = found.histograms(program, ("x", "h", "y"))
     assert [histograms[name].counts.sum() for name in "xhy"] == [12 * 144, 12 * 144, 24 * 2]
     rows = np.concatenate([SAMPLES, SAMPLES[8:]]).reshape(-1, 72)
@@ -137,7 +137,7 @@ def test_moments_of_recurrent_layers(given: str) -> None:
     program = Program("recurrent", inputs, outputs[-1:], (turn, node), constants)
     x = random.standard_normal((8, 5, 6)).astype(np.float32)
     data = as_dataset(({"x": x, "lengths": lengths.astype(np.int32)}, None)).part("all")
-    found = Calibrator(Subset(data, np.arange(8)), 8, None, 1)
+    found = Calibrator(Subset(data, np.arange(8)), None, 1)
     behind = np.arange(5) >= lengths[:, None]
     elements = found.moment(program, f"{outputs[-1]} (element)")
     np.testing.assert_allclose(elements.first[0], x.mean(axis=(0, 1)), **CLOSE)

@@ -69,7 +69,7 @@ def data(place: Path) -> tuple[Dataset, Splits]:
 def builder(place: Path, folder: Path, splits: Splits) -> Builder:
     folder.mkdir()
     model = place / "linear.onnx"
-    calibrator = Calibrator(splits.calibration, len(splits.calibration), None, 1)
+    calibrator = Calibrator(splits.calibration, None, 1)
     return Builder(model, read_onnx(model), folder, calibrator)
 
 

@@ -45,7 +45,7 @@ def view() -> Subset:
 
 
 def probed(program: Program, view: Subset, seconds: float) -> dict[str, Sensitivity]:
-    return layer_sensitivity(program, view, None, Calibrator(view, 40, None, 1), 1, seconds)
+    return layer_sensitivity(program, view, None, Calibrator(view, None, 1), 1, seconds)
 
 
 def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:

@@ -64,7 +64,7 @@ def exact_trail(root: Path) -> tuple[Traced, Statistics]:
 def lossy_trail(root: Path) -> tuple[Traced, Statistics]:
     before, _ = exact_trail(root)
     splits = split(open_dataset(f"npz:{root / 'data.npz'}"), 256, 2000, None, 0)
-    calibrator = Calibrator(splits.calibration, len(splits.calibration), RAW, 1)
+    calibrator = Calibrator(splits.calibration, RAW, 1)
     listening = Listening(calibrator)
     after = simplified(before.then(apply_lossy(before.program, INT8, listening), INT8))
     return after, collect(listening.asked, calibrator)

@@ -120,7 +120,7 @@ class MeasuredAgain:
             return None
         view = self._splits(judged).calibration
         preprocess = _task(judged, read_onnx(original), view, 0).preprocess
-        return Calibrator(view, len(view), preprocess, detect_cpu().cores, self.folder)
+        return Calibrator(view, preprocess, detect_cpu().cores, self.folder)
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
         """A finding for every metric: sizes from the files, all else from the data."""

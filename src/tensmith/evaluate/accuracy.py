@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Protocol, TypeVar
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from tensmith.data.dataset import Inputs, sample_count
+from tensmith.data.dataset import Inputs, Subset, sample_count
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import Session, check_inputs, fixed_batch, in_parts, kinds_of
 from tensmith.engine.signature import TensorSpec
@@ -33,30 +32,8 @@ _KEPT = 256
 _BATCH_DEPENDENT = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 
 
-class ModelBatch(Protocol):
-    """Samples [n, ...] for the model's only input, or by input name; labels [n] or [n, length]."""
-
-    @property
-    def inputs(self) -> Inputs:
-        """The samples."""
-
-    @property
-    def labels(self) -> Array | None:
-        """Their labels, if there are any."""
-
-
-class Samples(Protocol):
-    """Samples in a fixed order."""
-
-    def batches(self, batch_size: int) -> Iterator[ModelBatch]:
-        """The samples, at most `batch_size` at a time."""
-
-
-V = TypeVar("V")
-
-
 def classify(
-    session: Session, view: Samples, *, preprocess: Preprocess | None = None, batch_size: int | None = None
+    session: Session, view: Subset, *, preprocess: Preprocess | None = None, batch_size: int | None = None
 ) -> Classification:
     """Top-1 answers of the first output, [n, classes], with the labels int64 [n] if there are any.
 
@@ -128,7 +105,7 @@ def _rows(output: Array, name: str, count: int) -> Array:
     return output.reshape(count, -1)
 
 
-def model_language(session: Session, view: Samples) -> LanguageModel:
+def model_language(session: Session, view: Subset) -> LanguageModel:
     """Cross-entropy of the first output, logits [n, length, vocabulary], at labels int64 [n, length].
 
     A label is the token that follows; negative ones are not counted. EngineError if an answer is NaN.
@@ -156,7 +133,7 @@ def model_language(session: Session, view: Samples) -> LanguageModel:
     return LanguageModel(np.array(nats), np.array(tokens))
 
 
-def all_outputs(session: Session, view: Samples, *, preprocess: Preprocess | None = None) -> Outputs:
+def all_outputs(session: Session, view: Subset, *, preprocess: Preprocess | None = None) -> Outputs:
     """Every output; of a large one 256 elements a sample, at places that its size gives.
 
     One sample at a time where an output does not begin with the axis of samples, as states of recurrent
@@ -189,7 +166,7 @@ def _kept(output: Array, name: str, count: int) -> Array:
 
 def detect(
     session: Session,
-    view: Samples,
+    view: Subset,
     head: Head,
     classes: int,
     *,
@@ -215,8 +192,8 @@ def detect(
 
 def score(
     session: Session,
-    view: V,
-    evaluation: Callable[[Model, V], float],
+    view: Subset,
+    evaluation: Callable[[Model, Subset], float],
     *,
     preprocess: Preprocess | None = None,
     unit: str = "score",

@@ -18,9 +18,9 @@ from typing import TypeAlias
 import numpy as np
 
 from tensmith.blas import blas_threads
-from tensmith.data.dataset import Inputs, sample_count
+from tensmith.data.dataset import Inputs, Subset, sample_count
 from tensmith.errors import ProgramError
-from tensmith.evaluate.accuracy import Model, Preprocess, Samples, as_model
+from tensmith.evaluate.accuracy import Model, Preprocess, as_model
 from tensmith.evaluate.activations import Activations, pieces_to, session_of
 from tensmith.files import TemporaryFolder, atomic_path, sha256_bytes
 from tensmith.formula.arith import Array
@@ -56,13 +56,12 @@ class Calibrator:
 
     def __init__(
         self,
-        view: Samples,
-        samples: int,
+        view: Subset,
         preprocess: Preprocess | None,
         threads: int,
         kept: Path | None = None,
     ) -> None:
-        self._view, self._samples, self._kept = view, max(1, samples), kept
+        self._view, self._kept = view, kept
         self._preprocess, self._threads = preprocess, threads
         self._histograms: dict[str, dict[str, Histogram]] = {}  # by program and value
         self._spill = TemporaryFolder()
@@ -115,7 +114,7 @@ class Calibrator:
         sums = _Sums()
         with blas_threads(self._threads):
             for array in arrays:
-                wanted = _positions(own.depth) / min(self._samples, _MOMENT_SAMPLES)
+                wanted = _positions(own.depth) / min(len(self._view), _MOMENT_SAMPLES)
                 sums.add(rows(array, wanted, generator))
                 del array
         return sums.moment()

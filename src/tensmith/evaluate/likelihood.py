@@ -6,17 +6,11 @@ from pathlib import Path
 
 import numpy as np
 
+from tensmith.data.dataset import Subset
 from tensmith.engine.base import BASELINE_ENGINE
 from tensmith.engine.worker import SessionWorker
 from tensmith.errors import DataError
-from tensmith.evaluate.accuracy import (
-    Preprocess,
-    Samples,
-    as_model,
-    best_batch_size,
-    detect,
-    first_output,
-)
+from tensmith.evaluate.accuracy import Preprocess, as_model, best_batch_size, detect, first_output
 from tensmith.evaluate.heads import Head
 from tensmith.formula.arith import Array
 
@@ -32,7 +26,7 @@ def log_softmax(logits: Array) -> Array:
     return np.asarray(x - top - np.log(np.exp(x - top).sum(axis=-1, keepdims=True)))
 
 
-def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: int) -> Array:
+def log_likelihoods(path: Path, view: Subset, preprocess: Preprocess, threads: int) -> Array:
     """Log-probability of each label that the model knows: float64 [n], NaN where answers are not finite.
 
     Empty for data without labels; DataError where the model knows none of them.
@@ -56,7 +50,7 @@ def log_likelihoods(path: Path, view: Samples, preprocess: Preprocess, threads: 
 
 
 def objects_found(
-    path: Path, view: Samples, head: Head, classes: int, preprocess: Preprocess, threads: int
+    path: Path, view: Subset, head: Head, classes: int, preprocess: Preprocess, threads: int
 ) -> Array:
     """How much of what is on each image a detector finds, and how surely: float64 [n] in 0..1."""
     with SessionWorker(BASELINE_ENGINE, path, threads) as worker:

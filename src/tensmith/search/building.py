@@ -107,7 +107,7 @@ class BuildRunner:
         if self._builder is None or self._of != of:
             view = Subset(open_dataset(request["data"]).part(request["part"]), indices)
             preprocess = task_of(request["task"]).preprocess
-            calibrator = Calibrator(view, len(view), preprocess, request["threads"])
+            calibrator = Calibrator(view, preprocess, request["threads"])
             self._builder = Builder(path, read_onnx(path), folder, calibrator)
             self._of = of
         return self._builder

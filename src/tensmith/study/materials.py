@@ -17,9 +17,10 @@ from tensmith.backend.onnx import write_onnx
 from tensmith.backend.packed import TooSmallError, pack_file
 from tensmith.config import make_config
 from tensmith.data import classified, open_dataset, split
-from tensmith.data.dataset import Batch, by_name
+from tensmith.data.dataset import Subset, by_name
 from tensmith.data.fingerprint import fingerprint
 from tensmith.data.images import ImageInput
+from tensmith.data.parts import ArrayPart
 from tensmith.engine.base import BASELINE_ENGINE, Arrays, available, fixed_batch, sizes_of, specs_of
 from tensmith.engine.compiled import code_revision
 from tensmith.errors import DataError, ProgramError, TensmithError
@@ -78,7 +79,6 @@ class Material:
     request: Request
     judge: Judge
     calibration: Calibrator
-    noise: Calibrator
     seed: int
 
     @property
@@ -101,6 +101,15 @@ class Material:
         """The untouched model where every comparison begins."""
         return Contender(BASELINE_ENGINE, self.request.model)
 
+    @cached_property
+    def noise(self) -> Calibrator:
+        """Statistics of random pixels: what is known of a model's input without data."""
+        (image,) = by_name(next(self.request.splits.calibration.batches(1)).inputs).values()
+        random = np.random.default_rng(self.seed)
+        pixels = random.uniform(0, 255, (_NOISE_SAMPLES, *image.shape[1:])).astype(np.float32)
+        view = Subset(ArrayPart(pixels, None), np.arange(_NOISE_SAMPLES))
+        return Calibrator(view, self.judge.task.preprocess, self.judge.judging_threads)
+
     def data(self, searching: bool) -> str:
         """A fingerprint of the data and its split, and of how samples go in: what figures depend on; those of
         models that no search and no training made (not `searching`) on no sample to search on."""
@@ -112,21 +121,6 @@ class Material:
     def answers(self) -> Outcome:
         """What the original answers on the samples to judge by."""
         return self.judge.outcome(self.original, self.request.splits.held_out)
-
-
-@dataclass(frozen=True)
-class _Noise:
-    """Samples of random pixels: what is known of a model's input without data."""
-
-    shape: tuple[int, ...]
-    seed: int
-
-    def batches(self, batch_size: int) -> Iterator[Batch]:
-        """A few, at most `batch_size` at a time."""
-        random = np.random.default_rng(self.seed)
-        for start in range(0, _NOISE_SAMPLES, batch_size):
-            count = min(batch_size, _NOISE_SAMPLES - start)
-            yield Batch(random.uniform(0, 255, (count, *self.shape)).astype(np.float32), None)
 
 
 class Materials:
@@ -183,10 +177,8 @@ class Materials:
         task = judged_by(replace(request, splits=splits), config, silent)
         view, cores = request.splits.calibration, detect_cpu().cores
         example = task.example(request.program, view)
-        shape = next(iter(by_name(next(view.batches(1)).inputs).values())).shape[1:]
-        noise = Calibrator(_Noise(shape, plan.seed), _NOISE_SAMPLES, task.preprocess, cores)
-        calibration = Calibrator(view, len(view), task.preprocess, cores, self._folder)
-        return Material(request, Judge(task, example, 1, cores), calibration, noise, plan.seed)
+        calibration = Calibrator(view, task.preprocess, cores, self._folder)
+        return Material(request, Judge(task, example, 1, cores), calibration, plan.seed)
 
     def _options(self, name: str) -> dict[str, Any]:
         """A model of the plan and how its data is split, as options of a compression."""
