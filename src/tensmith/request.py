@@ -33,7 +33,7 @@ from tensmith.data.preprocess import RAW
 from tensmith.data.tokenizers import BESIDE_TOKENS
 from tensmith.engine.base import ENGINES, available
 from tensmith.errors import DataError, UsageError
-from tensmith.evaluate.accuracy import class_count, no_classes, tells_classes
+from tensmith.evaluate.accuracy import no_classes, tells_classes
 from tensmith.evaluate.heads import HEADS, Head, head_named
 from tensmith.evaluate.likelihood import log_likelihoods, objects_found
 from tensmith.evaluate.task import Task, choose_measure, image_form
@@ -103,8 +103,8 @@ def read_request(
     if isinstance(data, str) and not data:
         raise UsageError("compression needs data: --data KIND:PATH, for example cifar10:DIR")
     dataset = open_dataset(data) if isinstance(data, str) else as_dataset(data)
-    if evaluation is None and config.measure != "fidelity" and tells_classes(_first_sizes(program)):
-        dataset = classified(dataset, class_count(_first_sizes(program)))
+    if evaluation is None:
+        dataset = judged_data(dataset, config.measure, program)
     splits = split(
         dataset, config.calibration_samples, config.search_samples, config.held_out_samples, config.seed
     )
@@ -116,6 +116,16 @@ def read_request(
     title = dataset.source or dataset.name
     exported = module is not None or is_gguf(model)
     return Request(model, model, program, identity, exported, dataset, title, splits, target, engines)
+
+
+def judged_data(dataset: Dataset, measure: str, program: Program) -> Dataset:
+    """The data as a measure ("auto" or a name) takes it: labels that are floats are class numbers where the
+    model tells as many apart, but for fidelity."""
+    sizes = _first_sizes(program)
+    if measure == "fidelity" or not tells_classes(sizes):
+        return dataset
+    (classes,) = (size for size in sizes[1:] if size != 1)
+    return classified(dataset, classes if isinstance(classes, int) else None)
 
 
 def _check_names(program: Program, view: Subset) -> None:

@@ -9,16 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from tensmith.config import Config
-from tensmith.data import (
-    Dataset,
-    ImageInput,
-    Splits,
-    Subset,
-    classified,
-    open_dataset,
-    parse_preprocess,
-    split,
-)
+from tensmith.data import Dataset, ImageInput, Splits, Subset, open_dataset, parse_preprocess, split
 from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.compared import answers_compared, estimates_compared, measures_compared
 from tensmith.engine.base import BASELINE_ENGINE, ENGINES, compiler, sizes_of, specs_of
@@ -38,6 +29,7 @@ from tensmith.hardware import detect_cpu, load_target
 from tensmith.hardware.target import HOST, target_names
 from tensmith.ir import Program
 from tensmith.report.metric import Metric, exact
+from tensmith.request import judged_data
 from tensmith.verify.claims import ANSWERS, judged_on
 from tensmith.verify.files import MODEL, PACKED
 from tensmith.verify.finding import Finding, VerifyResult
@@ -94,13 +86,9 @@ class MeasuredAgain:
     def _opened(self) -> Dataset:
         return open_dataset(self.data)
 
-    def _dataset(self, judged: Judged) -> Dataset:
-        """The data as it was read by what judged."""
-        return self._opened if judged.measure == "fidelity" else classified(self._opened)
-
-    def _splits(self, judged: Judged) -> Splits:
+    def _splits(self, judged: Judged, program: Program) -> Splits:
         """The splits of the data as they were; VerificationError if it is other data."""
-        dataset = self._dataset(judged)
+        dataset = judged_data(self._opened, judged.measure, program)
         drawn = split(
             dataset, judged.calibration_samples, judged.search_samples, judged.held_out_samples, judged.seed
         )
@@ -118,9 +106,18 @@ class MeasuredAgain:
         judged = certificate.judged
         if not self.data or judged is None:
             return None
-        view = self._splits(judged).calibration
-        preprocess = _task(judged, read_onnx(original), view, 0).preprocess
+        program = read_onnx(original)
+        view = self._splits(judged, program).calibration
+        preprocess = self._task(judged, program, view).preprocess
         return Calibrator(view, preprocess, detect_cpu().cores, self.folder)
+
+    def _task(self, judged: Judged, program: Program, view: Subset) -> Task:
+        if judged.head not in ("", *HEADS):
+            raise VerificationError(f"{NAME} names the head '{judged.head[:100]}', which does not exist")
+        images = None
+        if judged.preprocess:
+            images = ImageInput(parse_preprocess(judged.preprocess), image_form(program, view))
+        return Task(judged.measure, images, head=HEADS.get(judged.head), classes=self._opened.classes or 0)
 
     def figures(self, certificate: Certificate, original: Path | None) -> Iterator[Finding]:
         """A finding for every metric: sizes from the files, all else from the data."""
@@ -165,8 +162,9 @@ class MeasuredAgain:
         """What a file does in its engine on this machine. What compiles compiles it again: no library of the
         folder is run."""
         deployed = certificate.deployed
-        splits, program, shipped = self._splits(judged), read_onnx(original), read_onnx(model)
-        task = _task(judged, program, splits.training, self._dataset(judged).classes or 0)
+        program, shipped = read_onnx(original), read_onnx(model)
+        splits = self._splits(judged, program)
+        task = self._task(judged, program, splits.training)
         example = task.example(program, splits.search)
         ENGINES[deployed.engine].completed(deployed.settings)  # EngineError for what is none of its settings
         settings = tuple(sorted(deployed.settings.items()))
@@ -192,15 +190,6 @@ class MeasuredAgain:
             yield "energy_mj", f"it is an estimate for the machine of the run, and {another}"
         else:
             yield "energy_mj", program_energy(shipped, load_target(deployed.target), sizes)
-
-
-def _task(judged: Judged, program: Program, view: Subset, classes: int) -> Task:
-    if judged.head not in ("", *HEADS):
-        raise VerificationError(f"{NAME} names the head '{judged.head[:100]}', which does not exist")
-    images = None
-    if judged.preprocess:
-        images = ImageInput(parse_preprocess(judged.preprocess), image_form(program, view))
-    return Task(judged.measure, images, head=HEADS.get(judged.head), classes=classes)
 
 
 def _counted(folder: Path, certificate: Certificate, original: Path | None) -> dict[str, float]:

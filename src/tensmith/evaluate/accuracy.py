@@ -74,12 +74,6 @@ def tells_classes(dims: Sequence[object]) -> bool:
     return sum(size != 1 for size in dims[1:]) == 1
 
 
-def class_count(dims: Sequence[object]) -> int | None:
-    """How many classes an output that tells them has; None where that is not fixed."""
-    (size,) = (size for size in dims[1:] if size != 1)
-    return size if isinstance(size, int) else None
-
-
 def _demand_one_answer(name: str, answers: Mapping[str, Array]) -> None:
     shape = answers[name].shape
     if answers_places(shape):
