@@ -9,9 +9,10 @@ import pytest
 
 from tensmith.errors import UsageError
 from tensmith.report.metric import exact, spread
-from tensmith.study.papers import PAPERS, paper_tables, pareto_figures, write_papers, write_pareto
+from tensmith.study.papers import PAPERS, paper_tables, pareto_figures
 from tensmith.study.plan import StudyCell, StudyPlan, cells, read_plan
 from tensmith.study.results import CellResult
+from tensmith.study.tables import draw_as, write_as
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "study"
 TEXT = """name: small
@@ -149,9 +150,9 @@ def test_the_front_joins_what_nothing_beats(plan: StudyPlan, tmp_path: Path) -> 
         assert [figure.curves[0].x for figure in made] == [joined, joined]  # this CPU, and the modelled one
     pytest.importorskip("matplotlib")
     results = list(map(result, cells(plan)))
-    write_pareto(plan, results, tmp_path)
+    draw_as(pareto_figures(plan, results), "pareto", tmp_path)
     assert (tmp_path / "pareto-1.png").read_bytes().startswith(b"\x89PNG")
-    write_papers(plan, results, tmp_path)
+    write_as(paper_tables(plan, results), PAPERS, tmp_path)
     assert all((tmp_path / f"{PAPERS}.{kind}").read_text().count("Methods") for kind in ("html", "md", "tex"))
 
 

@@ -13,7 +13,7 @@ from study_sample import EXPECTED, GAINED, LOST, MODELS, results
 from tensmith.report.metric import exact
 from tensmith.study.observations import _median_above, _rank_correlations, observations
 from tensmith.study.results import CellResult, Results, _digest
-from tensmith.study.tables import StudyTable, elbows, figures, reached, tables, write_figures, write_tables
+from tensmith.study.tables import StudyTable, draw_as, elbows, figures, reached, tables, write_as
 
 # What the sample was made to say, by the number of the observation.
 SAID = {
@@ -307,7 +307,7 @@ def test_the_five_tables_in_three_languages(tmp_path: Path) -> None:
     assert len(made[2].rows) == len(MODELS) and made[3].rows[0][2] == "95% at least"
     assert made[4].rows[0][3].startswith(f"{90 - LOST['int8_uncalibrated']:g} [")
     assert [row[3:6:2] for row in made[5].rows[:9:8]] == [("gemm", "gemm"), ("direct", "gemm")]
-    write_tables(results(), tmp_path)
+    write_as(tables(results()), "tables", tmp_path)
     assert (tmp_path / "tables.html").read_text().count("<table>") == 5
     assert "| model | pruning | elbow |" in (tmp_path / "tables.md").read_text()
     latex = (tmp_path / "tables.tex").read_text()
@@ -319,7 +319,7 @@ def test_figures_hold_what_was_measured(tmp_path: Path) -> None:
     made = {figure.number: figure for figure in figures(results())}
     assert [made[n].curves[0].x for n in (3, 4)] == [(0, 50, 95), (0, 20, 50)]
     assert {curve.name for curve in made[5].curves} == {"direct", "gemm"}
-    write_figures(results(), tmp_path)
+    draw_as(figures(results()), "figure", tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"figure-{n}.png" for n in (3, 4, 5, 6)]
     assert (tmp_path / "figure-3.png").read_bytes().startswith(b"\x89PNG")
 

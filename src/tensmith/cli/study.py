@@ -64,11 +64,12 @@ def study(
     from tensmith.errors import MissingExtra, UsageError
     from tensmith.study.observations import observations
     from tensmith.study.page import write_explorer
-    from tensmith.study.papers import PAPERS, paper_tables, write_papers, write_pareto
+    from tensmith.study.papers import PAPERS, paper_tables, pareto_figures
     from tensmith.study.plan import cells, expected_seconds, not_there, read_plan
     from tensmith.study.results import write_parquet
     from tensmith.study.run import MODELS, known_results, prepare_study, run_study, seconds_by_system
-    from tensmith.study.tables import write_figures, write_tables
+    from tensmith.study.tables import draw_as, tables, write_as
+    from tensmith.study.tables import figures as figures_of
 
     if prepare and (figures or parquet or retry):
         raise UsageError("--figures, --parquet and --retry are of measured cells; leave out --prepare")
@@ -102,12 +103,14 @@ def study(
         return Answer({"output": str(folder), "failed": unmade}, lines, 1 if unmade else 0)
     with progress("reading the study") as tell:
         found = run_study(wanted, plan.parent, folder, tell, retry)
-    write_tables(found.results, folder)
-    write_papers(wanted, found.results, folder)
+    papers = paper_tables(wanted, found.results)
+    write_as(tables(found.results), "tables", folder)
+    if papers:
+        write_as(papers, PAPERS, folder)
     write_explorer(wanted, found.results, folder / "explorer.html")
     if figures:
-        write_figures(found.results, folder)
-        write_pareto(wanted, found.results, folder)
+        draw_as(figures_of(found.results), "figure", folder)
+        draw_as(pareto_figures(wanted, found.results), "pareto", folder)
     if parquet:
         write_parquet(found.results, folder / "results.parquet")
     rows = []
@@ -124,11 +127,11 @@ def study(
         "cells": len(every),
         "results": [result.to_json() for result in found.results],
         "observations": [asdict(one) for one in observed],
-        "papers": [asdict(each) for each in paper_tables(wanted, found.results)],
+        "papers": [asdict(each) for each in papers],
         "interrupted": found.interrupted,
     }
     said = [f"{one.answer}: {one.claim} ({one.numbers})" for one in observed]
-    more = [f"The papers' tables are {folder / PAPERS}.html, .md and .tex."] if wanted.tables else []
+    more = [f"The papers' tables are {folder / PAPERS}.html, .md and .tex."] if papers else []
     more += ["Interrupted: run it again to go on."] if found.interrupted else []
     nothing = bool(found.results) and failed == len(found.results)
     code = INTERRUPTED if found.interrupted else int(nothing)

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 from tensmith.hardware.target import HOST, load_target
 from tensmith.report.metric import Metric, spread
@@ -16,7 +15,7 @@ from tensmith.study.materials import ORIGINAL
 from tensmith.study.plan import PaperRow, PaperTable, StudyCell, StudyPlan, cells, fits
 from tensmith.study.results import DEVICE, CellResult
 from tensmith.study.run import BUSY
-from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable, draw, write_as
+from tensmith.study.tables import StudyCurve, StudyFigure, StudyTable
 
 PAPERS = "papers"
 _RANDOM = "the weights are random"
@@ -235,15 +234,3 @@ def _front(points: list[tuple[Metric, Metric]]) -> StudyCurve:
 
 def _curve(name: str, points: list[tuple[Metric, Metric]]) -> StudyCurve:
     return StudyCurve(name, tuple(latency.value for latency, _ in points), tuple(up for _, up in points))
-
-
-def write_papers(plan: StudyPlan, results: Sequence[CellResult], folder: Path) -> None:
-    """papers.html, papers.md and papers.tex, where the plan has tables."""
-    if plan.tables:
-        write_as(paper_tables(plan, results), PAPERS, folder)
-
-
-def write_pareto(plan: StudyPlan, results: Sequence[CellResult], folder: Path) -> None:
-    """pareto-1.png and so on."""
-    for made in pareto_figures(plan, results):
-        draw(made, folder / f"pareto-{made.number}.png")

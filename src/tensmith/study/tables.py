@@ -390,6 +390,13 @@ def _curves(
     return tuple(found)
 
 
+def draw_as(found: Iterable[StudyFigure], name: str, folder: Path) -> None:
+    """Figures as NAME-NUMBER.png, those that have anything to show."""
+    for figure in found:
+        if figure.curves:
+            draw(figure, folder / f"{name}-{figure.number}.png")
+
+
 def draw(figure: StudyFigure, path: Path) -> None:
     """A figure as PNG, by matplotlib."""
     import matplotlib
@@ -403,7 +410,7 @@ def draw(figure: StudyFigure, path: Path) -> None:
 
 def _draw(figure: StudyFigure, axes: Any) -> None:
     names = list(dict.fromkeys(x for curve in figure.curves for x in curve.x))
-    width = 0.8 / max(1, len(figure.curves))
+    width = 0.8 / len(figure.curves)
     for number, curve in enumerate(figure.curves):
         heights, errors = [m.value for m in curve.y], [*zip(*map(arms, curve.y))]
         if figure.bars:
@@ -414,13 +421,7 @@ def _draw(figure: StudyFigure, axes: Any) -> None:
     if figure.bars:
         axes.set_xticks(range(len(names)), [printable(name, 40) for name in names], rotation=45, ha="right")
     axes.set(title=f"Figure {figure.number}: {figure.title}", xlabel=figure.across, ylabel=figure.up)
-    if figure.curves:
-        axes.legend(fontsize="small")
-
-
-def write_tables(results: Sequence[CellResult], folder: Path) -> None:
-    """tables.html, tables.md and tables.tex."""
-    write_as(tables(results), "tables", folder)
+    axes.legend(fontsize="small")
 
 
 def write_as(found: Sequence[StudyTable], name: str, folder: Path) -> None:
@@ -430,10 +431,3 @@ def write_as(found: Sequence[StudyTable], name: str, folder: Path) -> None:
     write_text(folder / f"{name}.html", head + "\n".join(table.html() for table in found))
     write_text(folder / f"{name}.md", "\n".join(table.markdown() for table in found))
     write_text(folder / f"{name}.tex", "\n".join(table.latex() for table in found))
-
-
-def write_figures(results: Sequence[CellResult], folder: Path) -> None:
-    """figure-3.png to figure-7.png, those that have anything to show."""
-    for figure in figures(results):
-        if figure.curves:
-            draw(figure, folder / f"figure-{figure.number}.png")
