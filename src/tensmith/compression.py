@@ -211,15 +211,10 @@ def compress(
             _tell_of(finalized, run, voice)
             judged = judged_as(config, request.title, seen, task, finalized.held_out)
             story = Story(
-                config,
-                request.title,
-                tried,
-                start.program,
-                sensitivities.found,
-                voice.notes,
-                builder.allowed,
-            )
-            write_run(folder, run, checker, builder.calibration, finalized, judged, story)
+                run, config, request.title, tried, start.program, sensitivities.found, voice.notes,
+                builder.allowed, finalized, checker, builder.calibration, judged,
+            )  # fmt: skip
+            write_run(folder, story)
             stopped = interrupted()
     front = Front.read(output)
     if stopped:

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from tensmith.backend.packed import describe, packed_file
+from tensmith.deploy.finalize import Point
 from tensmith.evaluate.layers import layer_costs, roofline_ms
 from tensmith.ir import Node, Program
 from tensmith.ir.program import array_bytes
@@ -26,15 +27,14 @@ _KEPT_WORD = "kept as it is"
 def layer_rows(
     run: RunDescription,
     simplified: Program,
-    plan: Plan,
-    final: Program,
+    point: Point,
     sensitivity: Mapping[str, Sensitivity],
-    packed: Path | None,
 ) -> list[LayerRow]:
-    """Rows for the report, on what a plan made of the simplified program, shipped as the file `packed`.
+    """Rows for the report, on what a point made of the simplified program.
 
     Times are roofline estimates, sensitivity is measured at PROBE_BITS bits.
     """
+    final, packed = point.built.program, point.built.packed
     taken = roofline_ms(final, run.target, run.threads, run.sizes)
     coded = _coded_bytes(packed) if packed is not None else {}
     rows: list[LayerRow] = []
@@ -58,7 +58,7 @@ def layer_rows(
                 "ms_evidence": before.ms_evidence,
                 "sensitivity": sensitivity[before.name].flips if before.name in sensitivity else None,
                 "sensitivity_evidence": "measured",
-                "treatment": treatment(plan, weights, simplified),
+                "treatment": treatment(point.candidate.plan, weights, simplified),
             }
         )
     return rows

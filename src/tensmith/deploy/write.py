@@ -42,12 +42,13 @@ from tensmith.verify.statistics import collect, write_statistics
 
 @dataclass(frozen=True)
 class Story:
-    """What the report tells beside the front: how the run was asked for and what the search saw.
+    """What a finished run is written from: how it was asked for, what the search saw, what was found.
 
     data: what the data is called. simplified: what all plans begin with. sensitivity: by site, where known.
-    allowed: what its plans were to obey.
+    allowed: what its plans were to obey. checker, calibration, judged: what certificates rest on.
     """
 
+    run: RunDescription
     config: Config
     data: str
     tried: Sequence[Candidate]
@@ -55,23 +56,19 @@ class Story:
     sensitivity: Mapping[str, Sensitivity]
     notes: Sequence[str]
     allowed: Allowed
+    finalized: Finalized
+    checker: Checker
+    calibration: Calibration
+    judged: Judged | None
 
 
-def write_run(
-    folder: RunFolder,
-    run: RunDescription,
-    checker: Checker,
-    calibration: Calibration,
-    finalized: Finalized,
-    judged: Judged | None,
-    story: Story,
-) -> None:
+def write_run(folder: RunFolder, story: Story) -> None:
     """Writes the folder of a finished run."""
+    run, finalized = story.run, story.finalized
     candidates = [point.candidate for point in finalized.points]
     of_choice, bend = best(candidates, story.config.prefer).id, knee(candidates)
     chosen = next(point for point in finalized.points if point.candidate.id == of_choice)
-    writing = _Writing(run, checker, calibration, judged, story.allowed)
-    points = _write_points(folder.path, writing, finalized, chosen, story.tried)
+    points = _write_points(folder.path, story, chosen)
     original = {name: metric.to_json() for name, metric in finalized.original.items()}
     baseline = {"engine": BASELINE_ENGINE, "metrics": original}
     front = {
@@ -87,19 +84,12 @@ def write_run(
     publish(folder.path, cast(FrontDocument, front))
     report = {
         "front": front,
-        "context": _context(run, finalized, of_choice, story),
+        "context": _context(story, of_choice),
         "peers": [
             {"name": name, "metrics": {key: metric.to_json() for key, metric in metrics.items()}}
             for name, metrics in finalized.peers.items()
         ],
-        "layers": layer_rows(
-            run,
-            story.simplified,
-            chosen.candidate.plan,
-            chosen.built.program,
-            story.sensitivity,
-            chosen.built.packed,
-        ),
+        "layers": layer_rows(run, story.simplified, chosen, story.sensitivity),
         "tried": [_tried(candidate, finalized) for candidate in story.tried],
         "evidence": json.loads((folder.path / BEST / "certificate.json").read_text())["claims"],
         "notes": story.notes,
@@ -110,27 +100,14 @@ def write_run(
     write_report(cast(Report, report), folder.path / "report.html")
 
 
-@dataclass(frozen=True)
-class _Writing:
-    """What all points are written with."""
-
-    run: RunDescription
-    checker: Checker
-    calibration: Calibration
-    judged: Judged | None
-    allowed: Allowed
-
-
-def _write_points(
-    out: Path, writing: _Writing, finalized: Finalized, chosen: Point, tried: Sequence[Candidate]
-) -> list[dict[str, Any]]:
+def _write_points(out: Path, story: Story, chosen: Point) -> list[dict[str, Any]]:
     """Stages each point and the chosen one as best/; the points as front.json has them."""
-    seen = {candidate.id: _seen(candidate) for candidate in tried}
+    seen = {candidate.id: _seen(candidate) for candidate in story.tried}
     made = staged(out, CANDIDATES)
     points = []
-    for number, point in enumerate(finalized.points):
+    for number, point in enumerate(story.finalized.points):
         name = f"{number:03d}"
-        files = _write_point(made / name, out / CANDIDATES / name, writing, point)
+        files = _write_point(made / name, out / CANDIDATES / name, story, point)
         points.append(
             {
                 "id": point.candidate.id,
@@ -142,18 +119,18 @@ def _write_points(
                 "files": files,
             }
         )
-    _write_point(staged(out, BEST), out / BEST, writing, chosen)
+    _write_point(staged(out, BEST), out / BEST, story, chosen)
     return points
 
 
-def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> dict[str, str]:
+def _write_point(place: Path, final: Path, story: Story, point: Point) -> dict[str, str]:
     """Fills `place`, which will become `final`: the model, packed where that is smaller, its plan, its
     certificate.
 
     A point of an engine that compiles also holds what it was compiled to: what runs alone, or a model and a
     library for ONNX Runtime. One with lossy steps holds the statistics that they were made with, if small.
     """
-    candidate, built, allowed = point.candidate, point.built, writing.allowed
+    candidate, built, allowed = point.candidate, point.built, story.allowed
     allowed.demand(candidate.plan)
     place.mkdir(exist_ok=True)
     model, *weights_beside = model_files(built.path)
@@ -166,19 +143,19 @@ def _write_point(place: Path, final: Path, writing: _Writing, point: Point) -> d
     if built.packed:
         shutil.copyfile(built.packed, place / "model.packed")
     for weights in trained_weights(built.trail):
-        write_arrays(trained_path(place, weights), writing.calibration.trained(weights))
-    statistics = collect(built.asked, writing.calibration)
+        write_arrays(trained_path(place, weights), story.calibration.trained(weights))
+    statistics = collect(built.asked, story.calibration)
     write_statistics(statistics, place)
     certificate = make_certificate(
-        writing.checker,
-        writing.run.source,
+        story.checker,
+        story.run.source,
         built.trail,
         {path.name: path for path in sorted(place.iterdir())},
         cast(Metrics, {key: metric.to_json() for key, metric in candidate.metrics.items()}),
         final,
         statistics=statistics.hashes,
-        deployed=_deployed(place, writing.run, point),
-        judged=writing.judged,
+        deployed=_deployed(place, story.run, point),
+        judged=story.judged,
     )
     write_certificate(certificate, place)
     return {file.name: sha256_file(file) for file in sorted(place.iterdir())}
@@ -225,9 +202,9 @@ def _tried(candidate: Candidate, finalized: Finalized) -> dict[str, Any]:
     return {"id": candidate.id, "status": status, "reason": reason, "metrics": metrics, **known}
 
 
-def _context(run: RunDescription, finalized: Finalized, chosen: str, story: Story) -> dict[str, Any]:
-    config, task = story.config, run.task
-    original = finalized.original["accuracy"]
+def _context(story: Story, chosen: str) -> dict[str, Any]:
+    run, config, task = story.run, story.config, story.run.task
+    original = story.finalized.original["accuracy"]
     engines = {name: ENGINES[name].version() for name in run.engines}
     return {
         "model": run.source.name,
