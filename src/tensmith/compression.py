@@ -64,7 +64,7 @@ from tensmith.search.recovering import Recovering, has_recovered
 from tensmith.search.resume import as_first_measured, engine_versions, forget_other_engines, with_earlier
 from tensmith.search.run import PROCESSOR, RunDescription, meter
 from tensmith.search.sensitivity import BUDGET_SHARE, Sensitivities
-from tensmith.search.space import Space, space_of
+from tensmith.search.space import Space
 from tensmith.search.strategy import STRATEGIES, Quest, Strategy
 from tensmith.search.trial import Trials
 from tensmith.verify.runs import Checker
@@ -351,15 +351,15 @@ def _space(
     simplified = sensitivities.program
     costs = node_seconds(run.target, run.sizes, run.threads)
     layers = node_seconds(run.target, run.sizes, run.threads, multiplying=True)
-    return space_of(
+    return Space(
         simplified,
-        run.target,
         run.engines,
         layers(simplified) if hardware else {},
+        run.target,
         sensitivities.of_all_layers,
-        costs,
-        allowed,
-        begun,
+        cost=costs,
+        allowed=allowed,
+        begun=begun,
     )
 
 

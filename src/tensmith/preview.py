@@ -20,7 +20,7 @@ from tensmith.search.demands import SearchDemands
 from tensmith.search.describe import describe_plan
 from tensmith.search.plan import Plan
 from tensmith.search.plan_file import demand_fitting
-from tensmith.search.space import space_of
+from tensmith.search.space import Space
 from tensmith.search.strategy import STRATEGIES
 
 
@@ -57,7 +57,7 @@ def preview(
         calibrator = Calibrator(view, task.preprocess, config.threads, beside)
         builder = Builder(request.model, request.program, beside, calibrator, allowed=allowed)
         begun = (demand_fitting(demands.text, builder, request.engines),)
-    space = space_of(simplified, request.target, request.engines, {}, allowed=allowed, begun=begun)
+    space = Space(simplified, request.engines, target=request.target, allowed=allowed, begun=begun)
     return {
         "model": config.model,
         "nodes": {"read": len(request.program.nodes), "simplified": len(simplified.nodes)},

@@ -12,6 +12,7 @@ import pytest
 
 from lossy_samples import Interpreted, chain
 from tensmith.errors import ProgramError, TensmithError
+from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.archives import digest_of
@@ -42,7 +43,7 @@ def space(allowed: Allowed, *begun: Plan) -> Space:
         PROGRAM,
         ("onnxruntime", "openvino"),
         dict.fromkeys(SITES, 1e-6),
-        half_precision=True,
+        target=load_target("server-amx"),
         sensitivity=lambda: SENSITIVITY,
         allowed=allowed,
         begun=begun,

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.method import LOSSY
@@ -135,7 +136,9 @@ def test_a_line_begins_where_little_should_be_lost_and_says_what_each_layer_is_w
 
 
 def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
-    space = Space(two_layers(), ("onnxruntime",), narrow=True, sensitivity=lambda: SENSITIVITY)
+    space = Space(
+        two_layers(), ("onnxruntime",), target=load_target("server-avx2"), sensitivity=lambda: SENSITIVITY
+    )
     tried = beam_search(Quest(space, simulated, Objective(0.5), 1.0, lambda: True))
     for plan in (c.plan for c in tried):
         for step in plan.steps:
@@ -148,7 +151,9 @@ def test_narrow_integers_never_exceed_seven_bits(tmp_path: Path) -> None:
 
 def test_bfloat16_arithmetic_races_on_every_engine_that_can_be_told_to() -> None:
     def seeded(*engines: str) -> list[Mapping[str, str]]:
-        space = Space(two_layers(), engines, half_precision=True, sensitivity=lambda: SENSITIVITY)
+        space = Space(
+            two_layers(), engines, target=load_target("server-amx"), sensitivity=lambda: SENSITIVITY
+        )
         return [idea.plan.settings for idea in space.seeds() if idea.family == "bfloat16 arithmetic"]
 
     assert seeded("onnxruntime", "openvino", "native") == [{"precision": "bf16"}]

@@ -26,7 +26,7 @@ from tensmith.search.checkpoint import DATABASE, Checkpoint
 from tensmith.search.outlook import LayerOutlook, layer_outlooks, methods_found
 from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.space import space_of
+from tensmith.search.space import Space
 
 TARGET = load_target("raspberry-pi-5")
 PROGRAM = simplify(chain()).program
@@ -86,7 +86,7 @@ def test_channels_that_go_take_weights_on_both_sides(make: Callable[[], Program]
     program = simplify(make()).program
     found = of(layer_outlooks(program, TARGET), "channel_pruning")
     method = LOSSY["channel_pruning"]
-    quarter = next(iter(method.challenges(READY, space_of(program, TARGET, (), {}).prospect)))
+    quarter = next(iter(method.challenges(READY, Space(program, (), target=TARGET).prospect)))
     after = program
     for step in quarter.steps:
         plain = {**step.params, "criterion": "l1", "reconstruct": False}

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, PositiveFloat
 
 from tensmith import gate
 from tensmith.errors import UsageError
+from tensmith.hardware.cpu import INT8_DOT
 from tensmith.hardware.energy import HOROWITZ_45NM, EnergyTable
 
 Dtype = Literal["fp32", "fp16", "bf16", "int8"]
@@ -79,6 +80,11 @@ class Target(BaseModel):
         if self.kind == "microcontroller":
             return self.ram_bytes + (self.flash_bytes or 0)
         return self.cache_bytes[-1] if self.cache_bytes else 0
+
+    @property
+    def weight_bits(self) -> int:
+        """The most bits of integer weights: without dot products a CPU saturates pairs of products of 8."""
+        return 7 if self.kind == "cpu" and self.isa.isdisjoint(INT8_DOT) else 8
 
     def computes(self, dtype: str) -> Dtype:
         """The dtype that the device computes `dtype` in; UsageError if it cannot at all."""

@@ -17,7 +17,7 @@ from tensmith.rewrite.method import LOSSY, MethodOutlook
 from tensmith.search.bits import damage
 from tensmith.search.candidate import Candidate
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.space import space_of
+from tensmith.search.space import Space
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ def layer_outlooks(
     sizes: Mapping[str, int] | None = None,
 ) -> list[LayerOutlook]:
     """Every method on every layer that it would act on, in model order, at `sizes` as `node_costs`."""
-    prospect = space_of(program, target, (), {}).prospect
+    prospect = Space(program, (), target=target).prospect
     costs = {node.output: cost for node, cost in node_costs(program, sizes)}
     found = {name: method.outlooks(prospect) for name, method in LOSSY.items()}
     return [

@@ -16,7 +16,7 @@ from functools import cached_property
 from tensmith.egraph.programs import Cost
 from tensmith.engine.base import ENGINES
 from tensmith.errors import spared
-from tensmith.hardware import BF16_DOT, INT8_DOT, Target
+from tensmith.hardware import BF16_DOT, Target
 from tensmith.ir import Program
 from tensmith.rewrite.kept import changed_layer
 from tensmith.rewrite.lossy.weights import stored_weights
@@ -68,18 +68,18 @@ class Idea:
 class Space:
     """Plans for one simplified program.
 
-    narrow: integer weights take at most 7 bits (CPUs without VNNI). layer_seconds: the target's roofline time
-    of each layer by site; without it (`--no-hardware`) no move looks at the device. sensitivity: of every
-    layer by site, asked for once and late. equal_forms: exact steps to forms that are tried from the start.
-    cost: what nodes of equal programs are estimated to take. allowed: what lossy methods may do at all: every
-    plan of the space is `fitted` to that. begun: plans that are tried right after those that always are.
+    layer_seconds: the target's roofline time of each layer by site; without it (`--no-hardware`) no move
+    looks at the device. target: whose integers and halves count; None: integers of 8 bits, no halves.
+    sensitivity: of every layer by site, asked for once and late. equal_forms: exact steps to forms that are
+    tried from the start. cost: what nodes of equal programs are estimated to take. allowed: what lossy
+    methods may do at all: every plan of the space is `fitted` to that. begun: plans that are tried right
+    after those that always are.
     """
 
     program: Program
     engines: tuple[str, ...]
     layer_seconds: Mapping[str, float] = field(default_factory=dict)
-    narrow: bool = False
-    half_precision: bool = False
+    target: Target | None = None
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
@@ -95,12 +95,13 @@ class Space:
 
     @cached_property
     def prospect(self) -> Prospect:
-        """What methods may look at; weights take 7 bits where 8-bit products could saturate."""
-        fast = self.half_precision and self.allowed.everything
+        """What methods may look at."""
+        device = self.target
+        fast = device is not None and not device.isa.isdisjoint(BF16_DOT) and self.allowed.everything
         fast = fast and any("bf16" in ENGINES[name].settings.get("precision", ()) for name in self.engines)
         return Prospect(
             self.allowed.covered(self.program),
-            7 if self.narrow else 8,
+            8 if device is None else device.weight_bits,
             frozenset({"bf16"} if fast else ()),
             self._seconds_of_weights,
             lambda: {
@@ -288,30 +289,6 @@ class Space:
     @cached_property
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
         return self.sensitivity()
-
-
-def space_of(
-    program: Program,
-    target: Target,
-    engines: tuple[str, ...],
-    layer_seconds: Mapping[str, float],
-    sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict,
-    cost: Cost = lambda _: {},
-    allowed: Allowed | None = None,
-    begun: tuple[Plan, ...] = (),
-) -> Space:
-    """What may be tried on a simplified program, as far as the device allows it."""
-    return Space(
-        program,
-        engines,
-        layer_seconds,
-        narrow=target.kind == "cpu" and target.isa.isdisjoint(INT8_DOT),
-        half_precision=not target.isa.isdisjoint(BF16_DOT),
-        sensitivity=sensitivity,
-        cost=cost,
-        allowed=allowed or Allowed(),
-        begun=begun,
-    )
 
 
 def _graded(plan: Plan) -> Step | None:

@@ -33,7 +33,7 @@ from tensmith.evaluate.size import file_bytes
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 from tensmith.frontend.model_files import file_identity, model_files
 from tensmith.frontend.onnx import read_onnx
-from tensmith.hardware import INT8_DOT, detect_cpu
+from tensmith.hardware import detect_cpu
 from tensmith.ir import Program
 from tensmith.progress import silent
 from tensmith.report.metric import Metric, exact
@@ -207,7 +207,7 @@ class Materials:
             "budget": json.dumps(self._plan.budget(cell.optimization)),
         }  # fmt: skip
         if untrained(cell.optimization) in _EIGHT_BITS:
-            of["bits"] = str(_weight_bits(material))
+            of["bits"] = str(material.request.target.weight_bits)
         if cell.optimization in SEARCHED:
             engines = SEARCHED[cell.optimization].get("engines", available())
             of["engines"] = json.dumps(engine_versions(engines), sort_keys=True)
@@ -271,7 +271,7 @@ def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
     uncalibrated = name == "int8_uncalibrated"
     if uncalibrated and not _reads_pixels(material.request):
         raise DataError("int8 without calibration takes random pixels for data; the model reads none")
-    steps = list(_steps(program, name, _weight_bits(material)))
+    steps = list(_steps(program, name, material.request.target.weight_bits))
     if not steps:
         raise ProgramError(f"nothing in the model takes {name}")
     for step in steps:
@@ -282,11 +282,6 @@ def optimize(material: Material, name: str) -> tuple[Program, list[Step]]:
 def _reads_pixels(request: Request) -> bool:
     """Whether samples are images as they were taken, and not what preprocessing made of them."""
     return request.dataset.modality == "image" and holds_pixels(request.splits.training)
-
-
-def _weight_bits(material: Material) -> int:
-    """The bits of weights beside 8-bit activations: pairs of products of 8 saturate without dot products."""
-    return 7 if material.request.target.isa.isdisjoint(INT8_DOT) else 8
 
 
 def _steps(program: Program, name: str, bits: int) -> Iterator[Step]:
