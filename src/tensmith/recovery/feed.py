@@ -11,13 +11,14 @@ from numpy.typing import NDArray
 
 from tensmith.data import Subset
 from tensmith.data.dataset import Inputs, by_name, sample_count
+from tensmith.engine.base import fixed_batch, specs_of
 from tensmith.errors import ProgramError
+from tensmith.evaluate.accuracy import Preprocess
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType
 
 # By input of the model.
 Samples = Mapping[str, Array]
-Prepare = Callable[[Array], Array]
 # Images [n, channels, height, width] and a generator to images of that shape.
 Change = Callable[[Array, np.random.Generator], Array]
 
@@ -47,11 +48,6 @@ def shifted(images: Array, random: np.random.Generator) -> Array:
     return result
 
 
-def between(samples: Samples, start: int, stop: int) -> Samples:
-    """Those from `start` on, before `stop`."""
-    return {name: array[start:stop] for name, array in samples.items()}
-
-
 @dataclass(frozen=True)
 class Feed:
     """Batches of a view. prepare: from images to what the model takes; changes are made before it.
@@ -63,7 +59,7 @@ class Feed:
 
     view: Subset
     types: Mapping[str, TensorType]
-    prepare: Prepare | None
+    prepare: Preprocess | None
     batch: int
     seed: int
     changes: Sequence[Change] = ()
@@ -135,11 +131,9 @@ def parts_of(samples: Samples, program: Program, most: int) -> Iterator[Samples]
 
     ProgramError where it takes more than there are.
     """
-    sizes = [type_.dims[0] for type_ in program.inputs.values() if type_.dims]
-    fixed = next((size for size in sizes if isinstance(size, int)), None)
     count = sample_count(samples)
-    size = fixed or min(count, most)
+    size = fixed_batch(specs_of(program.inputs)) or min(count, most)
     if count < size:
         raise ProgramError("it takes more samples at a time than a batch has, or there are")
     for start in range(0, count - size + 1, size):
-        yield between(samples, start, start + size)
+        yield {name: array[start : start + size] for name, array in samples.items()}
