@@ -22,7 +22,7 @@ from tensmith.ir.ops.normalization import Normalization
 from tensmith.ir.ops.product import Product
 from tensmith.ir.ops.quantization import decodes, over_axis
 from tensmith.ir.ops.recurrence import Recurrent
-from tensmith.recovery.meanings import onto_grid
+from tensmith.recovery.meanings import as_array, onto_grid
 from tensmith.rewrite.lossy.int8 import is_at
 from tensmith.rewrite.lossy.weights import behind, stored_weights
 
@@ -73,7 +73,7 @@ class Learning(ABC):
 
     def written(self) -> dict[str, Array]:
         """The constants that say so. No zero is negative: a file would have to say which."""
-        return {self.name: _array(self.value()) + 0.0}
+        return {self.name: as_array(self.value()) + 0.0}
 
 
 class LearningZeros(Learning):
@@ -210,7 +210,7 @@ class LearningGrid(LearningZeros):
 
     def written_scales(self) -> Array:
         """The scales as their constant holds them, in float32."""
-        return _rounded(_array(self.scales()), self._scale_dtype)
+        return _rounded(as_array(self.scales()), self._scale_dtype)
 
     def value(self) -> Tensor:
         return onto_grid(self.masked, self._spread(), self.low, self.top).reshape(self._held)
@@ -254,8 +254,8 @@ class LearningGrid(LearningZeros):
             # No zero is negative: a file would have to say which.
             codes = self.codes() + 0.0
             if not self.scale_name:
-                return {self.name: _array(codes * self._spread()).reshape(self._held)}
-        return {self.name: _array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
+                return {self.name: as_array(codes * self._spread()).reshape(self._held)}
+        return {self.name: as_array(codes).astype(self._dtype), self.scale_name: self.written_scales()}
 
 
 @dataclass(frozen=True)
@@ -282,7 +282,7 @@ class LearningBias(Learning):
         if self.of is not None:
             scales = self.of.values * self.of.weights.written_scales().reshape(scales.shape)
         scales = _rounded(scales, self.fixed.dtype)
-        wide = np.rint(_array(self.value()).astype(np.float64) / scales.astype(np.float64))
+        wide = np.rint(as_array(self.value()).astype(np.float64) / scales.astype(np.float64))
         codes = np.clip(wide, -(2**31) + 1, 2**31 - 1).astype(np.int32)
         return {self.name: codes, self.scale_name: scales}
 
@@ -307,10 +307,6 @@ def _parameter(array: Array) -> LearnedTensor:
 def _rounded(array: Array, dtype: np.dtype[Any]) -> Array:
     """Numbers as a type of floats holds them, in float32."""
     return array.astype(dtype).astype(np.float32)
-
-
-def _array(value: Tensor) -> Array:
-    return np.asarray(value.detach().cpu().numpy())
 
 
 # Which constants learn

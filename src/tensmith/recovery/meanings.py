@@ -68,7 +68,8 @@ def _first(inputs: Sequence[Any]) -> Tensor:
     return next((value for value in tensors if value.is_floating_point()), tensors[0])
 
 
-def _array(value: Any) -> Array:
+def as_array(value: Any) -> Array:
+    """A value as an array, which may share its memory."""
     return np.asarray(value.detach().cpu() if isinstance(value, torch.Tensor) else value)
 
 
@@ -77,7 +78,7 @@ def _array(value: Any) -> Array:
 
 def _moves(node: Node, first: Array, rest: Sequence[Any]) -> tuple[Array, ...]:
     """What a node that moves data does to an array."""
-    others = tuple(None if value is None else _array(value) for value in rest)
+    others = tuple(None if value is None else as_array(value) for value in rest)
     count = 1 + len(others)
     call = Run(node.attrs, (first, *others), (None,) * count, (None,) * len(node.outputs))
     return node.definition.run(call, Floats())
@@ -148,7 +149,7 @@ def _padded(node: Node, inputs: Sequence[Any]) -> Tensor:
     if node.attrs["mode"] != "constant":
         return _moved(node, inputs)
     begins, ends = full_pads(x.ndim, pads, axes)
-    return _around(x, begins, ends, 0.0 if fill is None else float(_array(fill).reshape(-1)[0]))
+    return _around(x, begins, ends, 0.0 if fill is None else float(as_array(fill).reshape(-1)[0]))
 
 
 def _around(x: Tensor, begins: Sequence[Any], ends: Sequence[Any], fill: float) -> Tensor:
@@ -215,7 +216,7 @@ def _resized(node: Node, inputs: Sequence[Any]) -> Tensor:
     if attrs["coordinate_transformation_mode"] == "tf_crop_and_resize":
         raise ProgramError(f"{node.label} has no gradients here")
     blank = np.broadcast_to(np.zeros((), np.int8), tuple(x.shape))
-    known = (blank, *(None if value is None else _array(value) for value in inputs[1:]))
+    known = (blank, *(None if value is None else as_array(value) for value in inputs[1:]))
     maps = axis_maps(Run(attrs, known, (None,) * len(known), (None,)), Floats())
     for axis, part in zip(resized_axes(attrs, x.ndim), maps):
         size = x.shape[axis]
@@ -270,7 +271,7 @@ def _reduction(node: Node, inputs: Sequence[Any]) -> Tensor:
     x, axes = (*inputs, None)[:2]
     reduction = node.kind(Reduction)
     assert reduction is not None
-    known = None if axes is None else _array(axes).reshape(-1)
+    known = None if axes is None else as_array(axes).reshape(-1)
     return reduction.reduce(_TORCH, x, known, node.attrs)
 
 
@@ -368,7 +369,7 @@ def _rotated(node: Node, inputs: Sequence[Any]) -> Tensor:
     heads = _heads(x, attrs["num_heads"])
     cos, sin = (tensor(table, x) for table in tables)
     if places is not None:
-        rows = torch.as_tensor(_array(places), device=x.device)
+        rows = torch.as_tensor(as_array(places), device=x.device)
         cos, sin = cos[rows], sin[rows]
     cos, sin = cos.unsqueeze(1), sin.unsqueeze(1)
     width = attrs["rotary_embedding_dim"] or heads.shape[-1]
@@ -423,7 +424,7 @@ def _elementwise(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 def _known(value: Any) -> Array | None:
     learns = isinstance(value, torch.Tensor) and (value.requires_grad or value.numel() > 1)
-    return None if value is None or learns else _array(value)
+    return None if value is None or learns else as_array(value)
 
 
 @MEANINGS("cast")
@@ -434,7 +435,7 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Tensor:
         return x if x.is_floating_point() else x.to(torch.float32)
     if x.requires_grad:
         raise ProgramError(f"{node.label} has no gradients here")
-    return _moves(node, _array(x), ())[0]
+    return _moves(node, as_array(x), ())[0]
 
 
 @MEANINGS(Recurrent)
@@ -444,7 +445,7 @@ def _recurrent(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     assert recurrent is not None
     arrays = Stacks(torch.matmul, torch.stack, lambda shape, like: like.new_zeros(shape))
     if len(inputs) > 4 and inputs[4] is not None:
-        lengths = torch.as_tensor(_array(inputs[4]), device=_first(inputs).device)
+        lengths = torch.as_tensor(as_array(inputs[4]), device=_first(inputs).device)
         inputs = (*inputs[:4], lengths, *inputs[5:])
     return recurrent.fold(inputs, node.attrs, _TORCH, arrays)[: len(node.outputs)]
 
@@ -466,7 +467,7 @@ def _on_grid(node: Node, inputs: Sequence[Any]) -> Tensor:
             raise ProgramError(f"{node.label} is of codes that do not learn")
         return x
     bounds = None if zero is None else integer_range(TensorType.of(zero).dtype)
-    steps = _array(scale).reshape(-1)
+    steps = as_array(scale).reshape(-1)
     if bounds is None or np.size(zero) != 1 or steps.size != 1:
         raise ProgramError(f"{node.label} has no gradients here")
     offset = float(np.asarray(zero).reshape(-1)[0])

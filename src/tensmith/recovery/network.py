@@ -17,7 +17,7 @@ from tensmith.ir.interpreter import interpret, run_node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.recovery.learning import LearnedTensor, Learning
-from tensmith.recovery.meanings import meaning_of
+from tensmith.recovery.meanings import as_array, meaning_of
 
 Tensor: TypeAlias = Any
 
@@ -100,7 +100,7 @@ class TorchNetwork:
             if any(isinstance(value, torch.Tensor) and value.requires_grad for value in inputs):
                 raise ProgramError(f"{node.label} has no gradients here")
             # Nothing that learns is in it, as in masks, or nobody asks for gradients.
-            arrays = {name: _answer(value) for name, value in zip(node.inputs, inputs) if name}
+            arrays = {name: as_array(value) for name, value in zip(node.inputs, inputs) if name}
             return tuple(map(self._value, run_node(self.program, node, arrays, _FLOATS)))
         try:
             found = meaning(node, inputs)
@@ -143,7 +143,7 @@ def require_agreement(network: TorchNetwork, inputs: Mapping[str, Array]) -> Non
     with torch.no_grad():
         found = network(inputs)
     for name, value in zip(network.program.outputs, found):
-        distance = np.linalg.norm(_answer(value).astype(np.float64) - wanted[name])
+        distance = np.linalg.norm(as_array(value).astype(np.float64) - wanted[name])
         if not distance <= _NEAR * np.linalg.norm(wanted[name].astype(np.float64)):
             raise ProgramError(f"PyTorch does not compute '{name}' as the program does")
 
@@ -169,8 +169,4 @@ class NetworkSession(Session):
                 found = self.network(inputs)
         except (ProgramError, torch.OutOfMemoryError) as error:
             raise EngineError(str(error)) from error
-        return {name: _answer(value) for name, value in zip(self.network.program.outputs, found)}
-
-
-def _answer(value: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(value.cpu().numpy() if isinstance(value, torch.Tensor) else value)
+        return {name: as_array(value) for name, value in zip(self.network.program.outputs, found)}

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -28,10 +28,9 @@ from tensmith.recovery.distill import Tells, distillation, spreads
 from tensmith.recovery.feed import Feed, Samples, parts_of
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
+from tensmith.recovery.meanings import as_array
 from tensmith.recovery.network import NetworkSession, TorchNetwork, usual_device
 from tensmith.rewrite.archives import read_arrays, write_arrays
-
-Tensor: TypeAlias = Any
 
 # Of a course, what goes into looking at the search split, and how often that is done.
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
@@ -431,7 +430,7 @@ class Training:
     def _parameters(self) -> dict[str, Array]:
         for each in self._growing:
             each.clear()
-        return {name: _array(p.tensor) for name, p in self._network.parameters.items()}
+        return {name: as_array(p.tensor).copy() for name, p in self._network.parameters.items()}
 
     def _set(self, arrays: Mapping[str, Array]) -> None:
         with torch.no_grad():
@@ -448,7 +447,7 @@ class Training:
         arrays |= {f"now/{name}": array for name, array in self._parameters().items()}
         for name, parameter in self._network.parameters.items():
             for key, value in self._adam.state.get(parameter.tensor, {}).items():
-                arrays[f"{key}/{name}"] = _array(value)
+                arrays[f"{key}/{name}"] = as_array(value)
         write_arrays(self._path, arrays)
 
     def _loaded(self) -> _State | None:
@@ -488,10 +487,6 @@ def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays whose names begin so, by the rest of these."""
     start = f"{key}/"
     return {name.removeprefix(start): array for name, array in arrays.items() if name.startswith(start)}
-
-
-def _array(value: Tensor) -> Array:
-    return np.array(value.detach().cpu().numpy())
 
 
 def _no_time(step: float) -> str:
