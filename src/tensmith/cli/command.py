@@ -52,14 +52,23 @@ def _show_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def _engine_lines() -> Iterator[str]:
-    """The engines that are there with their versions; of what fails, how."""
+def not_loaded() -> str | None:
+    """How a plugin failed to load, if one did; what is registered stays."""
     from tensmith.engine.base import ENGINES
 
     try:
         len(ENGINES)
-    except Exception as error:  # of a plugin; what is registered stays
-        yield f"  not everything could be loaded: {first_line(error)}"
+    except Exception as error:
+        return first_line(error)
+    return None
+
+
+def _engine_lines() -> Iterator[str]:
+    """The engines that are there with their versions; of what fails, how."""
+    from tensmith.engine.base import ENGINES
+
+    if failed := not_loaded():
+        yield f"  not everything could be loaded: {failed}"
     for name, engine in ENGINES.items():
         try:
             if engine.missing() is None:

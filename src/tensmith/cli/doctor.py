@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from tensmith import __version__
-from tensmith.cli.command import Answer, command
+from tensmith.cli.command import Answer, command, not_loaded
 from tensmith.cli.progress import progress
 from tensmith.errors import first_line
 
@@ -21,8 +21,9 @@ def doctor() -> Answer:
     """Show what is installed, which extras are missing and how to get them, and what this CPU can do; run a
     tiny model on every engine. Exit code 1 if an installed engine or a plugin fails."""
     from tensmith.engine.base import ENGINES
+    from tensmith.engine.selftest import self_test
 
-    loading = _loading()
+    loading = not_loaded()
     with progress("measuring the machine") as tell:
         document: dict[str, Any] = {
             "tensmith": __version__,
@@ -36,29 +37,18 @@ def doctor() -> Answer:
         engines, missing = [], {}
         for name, engine in ENGINES.items():
             tell(f"testing {name}")
+            version = seconds = failure = None
             try:
-                reason = engine.missing()
-            except Exception as error:  # of what is half removed
-                engines.append(_failed(name, error))
-                continue
-            if reason is None:
-                engines.append(_tested(name))
-            else:
-                missing[name] = reason
+                if (reason := engine.missing()) is not None:
+                    missing[name] = reason
+                    continue
+                version, seconds = engine.version(), self_test(name)
+            except Exception as error:  # of what is half removed, too
+                failure = first_line(error)
+            engines.append({"engine": name, "version": version, "seconds": seconds, "error": failure})
     document |= {"engines": engines, "missing_engines": missing, "loading": loading}
     failed = any(engine["error"] for engine in engines)
     return Answer(document, _lines(document), int(failed or loading is not None))
-
-
-def _loading() -> str | None:
-    """How a plugin failed to load; what is registered stays."""
-    from tensmith.engine.base import ENGINES
-
-    try:
-        len(ENGINES)
-    except Exception as error:
-        return first_line(error)
-    return None
 
 
 def _extras() -> list[str]:
@@ -135,21 +125,6 @@ def _kernel_table() -> dict[str, Any]:
 
     table = shipped(host_isa())
     return {"isa": table.isa.name, "entries": len(table.entries), "stale": table.stale}
-
-
-def _tested(name: str) -> dict[str, Any]:
-    from tensmith.engine.base import ENGINES
-    from tensmith.engine.selftest import self_test
-
-    engine = ENGINES[name]
-    try:
-        return {"engine": name, "version": engine.version(), "seconds": self_test(name), "error": None}
-    except Exception as error:
-        return _failed(name, error)
-
-
-def _failed(name: str, error: Exception) -> dict[str, Any]:
-    return {"engine": name, "version": None, "seconds": None, "error": first_line(error)}
 
 
 def _lines(document: dict[str, Any]) -> list[str]:
