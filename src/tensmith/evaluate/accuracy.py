@@ -190,8 +190,6 @@ def score(
     evaluation: Callable[[Model, Subset], float],
     *,
     preprocess: Preprocess | None = None,
-    unit: str = "score",
-    higher_is_better: bool = True,
 ) -> Score:
     """What the user's `evaluation(model, view)` returns; DataError if it fails or gives no finite number."""
     try:
@@ -203,7 +201,7 @@ def score(
     number = value.item() if isinstance(value, np.generic | np.ndarray) and value.size == 1 else value
     if not isinstance(number, int | float) or not math.isfinite(number):
         raise DataError(f"the evaluation function returned {value!r}; it must return a finite number")
-    return Score(float(number), unit, higher_is_better)
+    return Score(float(number))
 
 
 def best_batch_size(session: Session) -> int:

@@ -178,17 +178,14 @@ class Score:
     """What the user's own evaluation function returned; it alone says nothing of a spread."""
 
     value: float
-    unit: str = "score"
-    higher_is_better: bool = True
 
     def metric(self) -> Metric:
         """The score, without an interval."""
-        return exact(self.value, self.unit)
+        return exact(self.value, "score")
 
     def drop(self, original: Self, z: float = Z_95) -> Metric:
-        """How much the score fell, or rose where lower is better."""
-        fell = original.value - self.value
-        return exact(fell if self.higher_is_better else -fell, self.unit)
+        """How much the score fell."""
+        return exact(original.value - self.value, "score")
 
 
 Answers = Classification | Detections | LanguageModel | Outputs | Score
