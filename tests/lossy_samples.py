@@ -11,7 +11,9 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType, interpret, make_node
 from tensmith.ir.ops.convolution import window_attrs, windows
+from tensmith.rewrite.archives import digest_of
 from tensmith.rewrite.calibration import Histogram, Moment
+from tensmith.rewrite.rule import Step
 
 
 class Net:
@@ -223,3 +225,17 @@ def language_model(op: str = "matmul") -> Program:
         return net.program(net.op("matmul", x, net.op("transpose", table, perm=(1, 0))))
     x = net.op("reshape", x, net.constant([-1, WIDTH], np.int64))
     return net.program(net.op("gemm", x, table, transB=1))
+
+
+def recovered(arrays: Mapping[str, Array], **params: object) -> Step:
+    """The step of weights that a training found."""
+    told = {
+        "original": "0" * 64,
+        "data": "0" * 64,
+        "samples": 8,
+        "seed": 0,
+        "steps": 3,
+        "batch": 4,
+        "rate": 0.01,
+    }
+    return Step("recover", params={"weights": digest_of(arrays), **told, **params}, kind="lossy")

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lossy_samples import Interpreted, chain
+from lossy_samples import Interpreted, chain, recovered
 from tensmith.errors import ProgramError, TensmithError
 from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
-from tensmith.rewrite.archives import digest_of
 from tensmith.rewrite.kept import KEPT, changed_layer
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import LOSSY, apply_lossy
@@ -204,12 +203,7 @@ def test_training_learns_nothing_of_a_kept_layer() -> None:
             return arrays
 
     arrays = {"c5": 2 * PROGRAM.constants["c5"]}
-    params = dict.fromkeys(("samples", "steps", "batch", "seed"), 1) | {
-        "original": "o",
-        "data": "d",
-        "rate": 0.1,
-    }
-    step = LOSSY["recover"].step(weights=digest_of(arrays), **params)
+    step = recovered(arrays)
     assert changed_layer(PROGRAM, apply_lossy(PROGRAM, step, Trained()), ["v3"]) == "v3"
     (named,) = Allowed(("v3",)).fitted(Plan((step,))).steps
     with pytest.raises(ProgramError, match="no constant 'c5'"):

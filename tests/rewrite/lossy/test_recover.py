@@ -5,12 +5,11 @@ from __future__ import annotations
 import zipfile
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from lossy_samples import Interpreted, chain
+from lossy_samples import Interpreted, chain, recovered
 from tensmith.errors import ProgramError, VerificationError
 from tensmith.formula.arith import Array
 from tensmith.ir import Program
@@ -30,19 +29,6 @@ class Kept(Interpreted):
         return read_trained(self.folder, weights)
 
 
-def step(arrays: dict[str, Array], **params: Any) -> Step:
-    told = {
-        "original": "0" * 64,
-        "data": "0" * 64,
-        "samples": 8,
-        "seed": 0,
-        "steps": 3,
-        "batch": 4,
-        "rate": 0.01,
-    }
-    return Step("recover", params={"weights": digest_of(arrays), **told, **params}, kind="lossy")
-
-
 def quantized() -> Program:
     params = {"default_bits": 4, "stored": "codes"}
     return apply_lossy(chain(), Step("weight_only", params=params, kind="lossy"), Interpreted())
@@ -57,11 +43,11 @@ def test_constants_are_replaced_in_their_own_types(tmp_path: Path) -> None:
     name = codes_of(program)
     arrays = {name: np.clip(program.constants[name].astype(np.int8) + 1, -7, 7).astype(np.int8)}
     write_arrays(trained_path(tmp_path, digest_of(arrays)), arrays)
-    after = apply_lossy(program, step(arrays), Kept(folder=tmp_path))
+    after = apply_lossy(program, recovered(arrays), Kept(folder=tmp_path))
     assert after.constants[name].dtype == program.constants[name].dtype
     np.testing.assert_array_equal(after.constants[name].astype(np.int8), arrays[name])
-    assert trained_weights([step(arrays)]) == [digest_of(arrays)]
-    assert LOSSY["recover"].treatment(step(arrays).params, name) == "trained for 3 steps"
+    assert trained_weights([recovered(arrays)]) == [digest_of(arrays)]
+    assert LOSSY["recover"].treatment(recovered(arrays).params, name) == "trained for 3 steps"
 
 
 def test_other_weights_are_refused(tmp_path: Path) -> None:
@@ -75,14 +61,14 @@ def test_other_weights_are_refused(tmp_path: Path) -> None:
     ):
         write_arrays(trained_path(tmp_path, digest_of(arrays)), arrays)
         with pytest.raises(ProgramError, match=words):
-            apply_lossy(program, step(arrays), Kept(folder=tmp_path))
+            apply_lossy(program, recovered(arrays), Kept(folder=tmp_path))
     write_arrays(trained_path(tmp_path, digest_of({name: good})), {name: good + 1})
     with pytest.raises(ProgramError, match="not those that were trained"):
-        apply_lossy(program, step({name: good}), Kept(folder=tmp_path))
+        apply_lossy(program, recovered({name: good}), Kept(folder=tmp_path))
     with pytest.raises(ProgramError, match="not at hand"):
-        apply_lossy(program, step({"other": good}), Kept(folder=tmp_path))
+        apply_lossy(program, recovered({"other": good}), Kept(folder=tmp_path))
     with pytest.raises(ProgramError, match="SHA-256"):
-        apply_lossy(program, step({name: good}, weights="../../elsewhere"), Kept(folder=tmp_path))
+        apply_lossy(program, recovered({name: good}, weights="../../elsewhere"), Kept(folder=tmp_path))
 
 
 @pytest.mark.parametrize("name", ["samples", "steps", "batch", "seed", "rate"])
@@ -90,7 +76,7 @@ def test_how_weights_were_found_must_be_told(name: str, tmp_path: Path) -> None:
     program = quantized()
     arrays = {codes_of(program): program.constants[codes_of(program)].astype(np.int8)}
     write_arrays(trained_path(tmp_path, digest_of(arrays)), arrays)
-    whole = step(arrays)
+    whole = recovered(arrays)
     apply_lossy(program, whole, Kept(folder=tmp_path))
     params = {key: value for key, value in whole.params.items() if key != name}
     with pytest.raises(ProgramError, match="how the weights were found"):
