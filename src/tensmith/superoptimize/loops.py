@@ -15,7 +15,7 @@ from tensmith.lifting.decorator import LiftWarning, lifted_form, reached, reason
 from tensmith.superoptimize.admit import builtins_among, read_outside
 from tensmith.superoptimize.compiled import agree, answered
 from tensmith.superoptimize.domain import Domain
-from tensmith.superoptimize.pipeline import Optimization, example_samples, settled
+from tensmith.superoptimize.pipeline import Optimization, are_equal, example_samples, settled
 
 _TARGETS = ("c", "numpy")
 # Python's numbers, and the kinds of NumPy's that they are made of without loss.
@@ -79,7 +79,7 @@ def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -
         form = lifted_form(function, named, target)
     given = copy.deepcopy(tuple(named.values()))
     expected = function(*given)  # what is lifted has no effects but these
-    if not all(map(_are_equal, given, named.values())):
+    if not all(map(are_equal, given, named.values())):
         raise ValueError("it writes to its arguments")
     kind = type(expected)
     if kind not in _MADE_OF:
@@ -87,8 +87,3 @@ def _form(function: Callable[..., Any], named: Mapping[str, Any], target: str) -
     if np.asarray(form(*named.values())).dtype.kind not in _MADE_OF[kind]:
         raise ValueError(f"it gives numbers of several types, of which {kind.__name__} is one")
     return lambda *values: kind(form(*values))
-
-
-def _are_equal(one: Any, other: Any) -> bool:
-    """Whether two arguments hold the same; NaN is NaN."""
-    return np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")

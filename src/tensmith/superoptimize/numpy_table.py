@@ -166,19 +166,13 @@ def _copy(t: Trace, out: Any, x: Any) -> str:
     return t.node("identity", t.operand(x, dtype_of(out)))
 
 
-@means(np.zeros_like)
-def _zeros_like(t: Trace, out: Any, x: Any) -> str:
-    return t.node("expand", t.constant(0, dtype_of(out)), t.ints(*np.shape(out)))
-
-
-@means(np.ones_like)
-def _ones_like(t: Trace, out: Any, x: Any) -> str:
-    return t.node("expand", t.constant(1, dtype_of(out)), t.ints(*np.shape(out)))
-
-
 @means(np.full_like)
 def _full_like(t: Trace, out: Any, x: Any, fill: Any) -> str:
     return t.node("expand", t.operand(fill, dtype_of(out)), t.ints(*np.shape(out)))
+
+
+means(np.zeros_like)(lambda t, out, x: _full_like(t, out, x, 0))
+means(np.ones_like)(lambda t, out, x: _full_like(t, out, x, 1))
 
 
 # Reductions

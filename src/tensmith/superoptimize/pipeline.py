@@ -313,13 +313,14 @@ def example_samples(named: Mapping[str, Any], domain: Domain) -> list[tuple[Any,
             if isinstance(value, float | np.ndarray | np.floating):
                 made[name] = sample(domain, name, value, rng, plain)
         arguments = tuple(made.values())
-        if not any(_are_equal(arguments, earlier) for earlier in found):
+        if not any(all(map(are_equal, arguments, earlier)) for earlier in found):
             found.append(arguments)
     return found
 
 
-def _are_equal(arguments: tuple[Any, ...], others: tuple[Any, ...]) -> bool:
-    return all(one is other or np.array_equal(one, other) for one, other in zip(arguments, others))
+def are_equal(one: Any, other: Any) -> bool:
+    """Whether two arguments hold the same; NaN is NaN."""
+    return one is other or np.array_equal(one, other, equal_nan=np.asarray(one).dtype.kind == "f")
 
 
 # Contenders
