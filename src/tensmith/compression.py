@@ -247,12 +247,9 @@ def _judge_original(request: Request, judge: Judge, voice: _Voice) -> None:
 def _standard(request: Request, config: Config, judge: Judge, checkpoint: Checkpoint) -> Standard:
     """What candidates are held against."""
     splits = request.splits
+    affordable = int(config.time_budget * _HELD_OUT_SHARE / judge.pace.usual(SAMPLE))
     # A resumed run goes on with as many as before: scores on other samples could not be compared.
-    affordable = checkpoint.fact("search samples")
-    if affordable is None:
-        affordable = int(config.time_budget * _HELD_OUT_SHARE / judge.pace.usual(SAMPLE))
-        checkpoint.note("search samples", affordable)
-    affordable = max(affordable, FEWEST)
+    affordable = max(checkpoint.settled("search samples", affordable), FEWEST)
     return Standard(
         judge,
         Contender(BASELINE_ENGINE, request.model),

@@ -16,6 +16,7 @@ from onnx.helper import make_graph, make_model, make_node, make_opsetid, make_te
 from tensmith.engine import ENGINES, Session, TensorSpec
 from tensmith.engine.base import in_parts
 from tensmith.errors import DataError, EngineError
+from tensmith.evaluate import accuracy
 from tensmith.evaluate.accuracy import as_model, best_batch_size, classify, model_language, score
 from tensmith.evaluate.outcome import Classification, LanguageModel, Score
 from tensmith.evaluate.task import Task
@@ -63,9 +64,13 @@ def session(path: Path) -> Session:
 
 
 @pytest.mark.parametrize("batch_size", [None, 1, 3, 7, 64])
-def test_the_batch_does_not_matter(linear: Path, linear_batch_3: Path, batch_size: int | None) -> None:
+def test_the_batch_does_not_matter(
+    linear: Path, linear_batch_3: Path, batch_size: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if batch_size is not None:
+        monkeypatch.setattr(accuracy, "best_batch_size", lambda _: batch_size)
     for path in (linear, linear_batch_3):
-        outcome = classify(session(path), FakeView(X, TRUTH), batch_size=batch_size)
+        outcome = classify(session(path), FakeView(X, TRUTH))
         np.testing.assert_array_equal(outcome.predicted, TRUTH)
         assert outcome.metric().value == 100
         assert outcome.metric().high == 100 and 80 < outcome.metric().low < 90

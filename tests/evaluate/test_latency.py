@@ -38,7 +38,7 @@ def test_pairing_sees_through_drift(ratio: float, verdict: str) -> None:
     assert ours.ratio.low <= ratio <= ours.ratio.high
     assert ours.baseline == baseline.contender.name == "onnxruntime:a.onnx"
     assert (baseline.ratio.low, baseline.ratio.high) == (1, 1)
-    assert (ours.latency.unit, ours.latency.evidence, ours.rounds) == ("ms", "measured", 60)
+    assert (ours.latency.unit, ours.latency.evidence) == ("ms", "measured")
 
 
 def test_faster_is_seldom_said_of_equals() -> None:

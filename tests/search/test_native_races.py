@@ -53,7 +53,7 @@ def raced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         refusals.update({c: f"{c.engine} has no kernel for this" for c in contenders if c not in taken})
         names.extend(c.engine for c in taken[1:])
         return [
-            Latency(c, "", exact(MILLISECONDS[c.engine], "ms"), exact(1 / MILLISECONDS[c.engine], "x"), 8)
+            Latency(c, "", exact(MILLISECONDS[c.engine], "ms"), exact(1 / MILLISECONDS[c.engine], "x"))
             for c in taken
         ]
 

@@ -32,9 +32,7 @@ _KEPT = 256
 _BATCH_DEPENDENT = frozenset({"DynamicQuantizeLinear", "DynamicQuantizeMatMul", "DynamicQuantizeLSTM"})
 
 
-def classify(
-    session: Session, view: Subset, *, preprocess: Preprocess | None = None, batch_size: int | None = None
-) -> Classification:
+def classify(session: Session, view: Subset, *, preprocess: Preprocess | None = None) -> Classification:
     """Top-1 answers of the first output, [n, classes], with the labels int64 [n] if there are any.
 
     DataError if samples do not fit the model, a label is out of range, or the view is empty.
@@ -42,7 +40,7 @@ def classify(
     model = as_model(session, preprocess)
     predicted: list[Array] = []
     labels: list[Array] = []
-    for batch in view.batches(batch_size or best_batch_size(session)):
+    for batch in view.batches(best_batch_size(session)):
         answers = model(batch.inputs)
         _demand_one_answer(session.outputs[0].name, answers)
         scores = first_output(session, answers, batch.inputs).astype(np.float32, copy=False)

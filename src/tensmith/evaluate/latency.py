@@ -78,7 +78,6 @@ class Latency:
     baseline: str
     latency: Metric
     ratio: Metric
-    rounds: int
     busy: bool = False
     tail: Tail = field(default_factory=lambda: Tail({}, 0))
 
@@ -259,7 +258,6 @@ def summarize(contenders: Sequence[Contender], rounds: Rounds) -> tuple[Latency,
             contenders[0].name,
             _median(times[:, index] / 1e6, "ms"),
             _median(times[:, 0] / times[:, index], "x"),
-            len(times),
             rounds.busy,
             tail_of(rounds.runs[index]) if rounds.runs else Tail({}, 0),
         )
