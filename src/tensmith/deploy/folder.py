@@ -44,7 +44,9 @@ class RunFolder:
         self._lock = locked(path)
         try:
             self.checkpoint = Checkpoint(path / DATABASE)
-            self._same_run(identity, resume)
+            if resume:
+                _demand_same(path, self.checkpoint, identity)
+            self.checkpoint.note("identity", identity)
             mend(path)
             shutil.rmtree(self.work)  # made anew from the plans: not trusted across runs
             self.work.mkdir()
@@ -65,11 +67,6 @@ class RunFolder:
             raise OutputError(
                 f"cannot make {self.path}: {error.strerror}; choose another --output"
             ) from error
-
-    def _same_run(self, identity: Identity, resume: bool) -> None:
-        if resume:
-            _demand_same(self.path, self.checkpoint, identity)
-        self.checkpoint.note("identity", identity)
 
     def __enter__(self) -> RunFolder:
         return self

@@ -27,8 +27,6 @@ TRAINED = "trained"  # what training finds, which is not made again
 WORK = "work"  # what is made of plans
 _CWD, _EXCHANGE = -100, 2  # linux/fcntl.h AT_FDCWD, linux/fs.h RENAME_EXCHANGE
 
-Files = Mapping[str, str]
-
 
 def staged(out: Path, name: str) -> Path:
     """An empty folder beside the final one of that name, to be filled and then published."""
@@ -71,7 +69,7 @@ def mend(out: Path) -> None:
         _tidy(out, document)
 
 
-def point_folder(out: Path, number: int, files: Files) -> Path:
+def point_folder(out: Path, number: int, files: Mapping[str, str]) -> Path:
     """The folder of the point that front.json lists at `number`: the one with its certificate.
 
     That is candidates/NNN, but while a front is published, or where that was broken off.

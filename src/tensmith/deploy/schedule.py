@@ -105,11 +105,9 @@ class Schedule:
         processes: int = PROCESSES,
     ) -> float:
         a_contender = self.a_contender if a_contender is None else a_contender
-        judging = (len(points) + self.peers) * self._judging(samples)
+        a_model = self.pace.usual(START) + samples * self.pace.usual(SAMPLE)
+        judging = (len(points) + self.peers) * a_model
         return judging + self._timing(points, a_contender) + self._after_timing(points, processes)
-
-    def _judging(self, samples: int) -> float:
-        return self.pace.usual(START) + samples * self.pace.usual(SAMPLE)
 
     def _timing(self, points: Sequence[Candidate], a_contender: float) -> float:
         """The points and the peers, each of these taken for as slow as the slowest point."""
@@ -119,13 +117,11 @@ class Schedule:
         return self.pace.several(START, len(points) + self.peers) + timing
 
     def _after_timing(self, points: Sequence[Candidate], processes: int) -> float:
-        return self._measuring(points, processes) + self._writing(points)
-
-    def _measuring(self, points: Sequence[Candidate], processes: int) -> float:
-        """Memory and energy; programs are built again for their certificates."""
+        """Memory and energy; programs are built again for their certificates, and written."""
         starts = len(points) * (processes + self.metered)
         energy = len(points) * self.a_contender if self.metered else 0.0
-        return self.pace.several(START, starts) + energy + self.pace.several(BUILD, len(points))
+        measuring = self.pace.several(START, starts) + energy + self.pace.several(BUILD, len(points))
+        return measuring + self._writing(points)
 
     def _writing(self, points: Sequence[Candidate]) -> float:
         """Exact beginnings of their own are checked."""
