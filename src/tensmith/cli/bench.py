@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -17,15 +17,7 @@ from tensmith.files import TemporaryFolder
 from tensmith.report.metric import Metric
 from tensmith.report.quantity import with_interval
 
-_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
-    ("model", "left"),
-    ("engine", "left"),
-    ("latency, ms", "right"),
-    ("ratio", "right"),
-    ("p95, ms", "right"),
-    ("p99, ms", "right"),
-    ("runs", "right"),
-)
+_COLUMNS = ("model", "engine", "latency, ms", "ratio", "p95, ms", "p99, ms", "runs")
 
 
 @command(example="tensmith bench model.onnx out/best/model.packed --threads 1 --seconds 20")
@@ -85,7 +77,7 @@ def bench(
     if max_p99 is not None:
         document["beyond"] = beyond
         notes += beyond or [f"99% of the runs of each take at most {max_p99:g} ms."]
-    shown = [table(_COLUMNS, _rows(document)), *(["", *notes] if notes else [])]
+    shown = [table(_COLUMNS, _rows(document), numbers=_COLUMNS[2:]), *(["", *notes] if notes else [])]
     enough = any if names else all
     failed = any(enough("error" in row for row in model["engines"]) for model in document["models"])
     return Answer(document, shown, int(failed or bool(beyond)))

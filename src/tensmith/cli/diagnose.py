@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from tensmith.diagnosis import Diagnosis, Fixed
 
 _MOST_STEPS, _MOST_KINDS, _MOST_NAMES = 8, 5, 4
-_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
-    ("step", "left"), ("what it runs", "left"), ("ms", "right"), ("share", "right"), ("ms at peak", "right"),
-)  # fmt: skip
+_COLUMNS = ("step", "what it runs", "ms", "share", "ms at peak")
 
 
 @command(example="tensmith diagnose model.onnx --fix simpler.onnx")
@@ -90,7 +88,7 @@ def _lines(found: Diagnosis) -> Iterator[Any]:
                  "" if each.peak_seconds is None else f"{1e3 * each.peak_seconds:.4f}")
                 for each in largest
             )  # fmt: skip
-            yield table(_COLUMNS, rows)
+            yield table(_COLUMNS, rows, numbers=_COLUMNS[2:])
         yield ""
     for engine, reason in found.untold.items():
         yield f"{engine}: not measured: {reason}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -74,7 +74,7 @@ def _run(document: dict[str, Any]) -> Iterator[Any]:
          row["treatment"])
         for row in document["layers"]
     )  # fmt: skip
-    yield _table(("layer", "op", "weights", "bytes", "ms, estimated", "sensitivity", "treatment"), rows)
+    yield table(("layer", "op", "weights", "bytes", "ms, estimated", "sensitivity", "treatment"), rows)
     yield ""
     yield from _outlooks(document)
     yield from _methods(document)
@@ -116,7 +116,7 @@ def _model(document: dict[str, Any]) -> Iterator[Any]:
          _number(row["ms"]))
         for row in document["layers"]
     )  # fmt: skip
-    yield _table(("layer", "op", "weights", "bytes", "multiply-adds", "ms, estimated"), rows)
+    yield table(("layer", "op", "weights", "bytes", "multiply-adds", "ms, estimated"), rows)
     if document["tables"]:
         names = ", ".join(f"{row['name']} ({row['op']})" for row in document["tables"])
         yield f"Other layers with weights: {names}"
@@ -130,7 +130,7 @@ def _outlooks(document: dict[str, Any]) -> Iterator[Any]:
     if not document["outlooks"]:
         return
     yield "What each method would save of a layer by itself, and should cost"
-    yield _table(
+    yield table(
         ("layer", "method", "with", "bytes to ship, estimated", "ms, estimated", "nats a sample"),
         [
             (row["layer"], row["method"], row["words"], _change(row["bytes_before"], row["bytes_after"]),
@@ -146,7 +146,7 @@ def _methods(document: dict[str, Any]) -> Iterator[Any]:
     if not document["methods"]:
         return
     yield "Methods alone, on the whole model, measured by this run"
-    yield _table(
+    yield table(
         ("method", "candidate", "loses", "smaller", "faster"),
         [
             (row["method"], f"{row['candidate']} {row['status']}", f"{row['drop']:.2f} {row['unit']}",
@@ -194,7 +194,3 @@ def _rules(document: dict[str, Any]) -> Iterator[str]:
 
 def _number(value: float | None) -> str:
     return "-" if value is None else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
-
-
-def _table(names: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> Any:
-    return table([(name, "left") for name in names], rows)

@@ -135,4 +135,4 @@ def _table(choice: TargetTimings) -> Any:
         cells = ("", "") if row["ms"] is None else (f"{row['ms']:.4g}", f"{row['ratio']:.3g}x")
         rows.append((row["target"], *cells, row["note"]))
     title = f"timed on {shapes}" if shapes else "timed"
-    return table([("target", "left"), ("ms", "right"), ("ratio", "right"), ("", "left")], rows, title)
+    return table(("target", "ms", "ratio", ""), rows, title, numbers=("ms", "ratio"))

@@ -29,9 +29,9 @@ def prove(
         families.setdefault(row["family"], []).append(row)
     rows = [_row(name, members) for name, members in families.items()]
     rows.append(_row("all", found))
-    columns: list[Any] = [("family", "left"), *((name, "right") for name in _COLUMNS)]
     document = {"rules": found, "families": rows, "problems": problems}
-    shown = table(columns, [[row["family"], *(f"{row[name]}" for name in _COLUMNS)] for row in rows])
+    cells = ([row["family"], *(f"{row[name]}" for name in _COLUMNS)] for row in rows)
+    shown = table(("family", *_COLUMNS), cells, numbers=_COLUMNS)
     return Answer(document, [shown, *problems], 1 if problems else 0)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,10 +17,8 @@ from tensmith.cli.terminal import table
 if TYPE_CHECKING:
     from tensmith.study.plan import StudyPlan
 
-_COLUMNS: tuple[tuple[str, Literal["left", "right"]], ...] = (
-    ("model", "left"), ("optimization", "left"), ("algorithm", "left"), ("system", "left"),
-    ("hardware", "left"), ("accuracy, %", "right"), ("latency, ms", "right"), ("or why not", "left"),
-)  # fmt: skip
+_NUMBERS = ("accuracy, %", "latency, ms")
+_COLUMNS = ("model", "optimization", "algorithm", "system", "hardware", *_NUMBERS, "or why not")
 
 
 @command(
@@ -135,7 +133,7 @@ def study(
     more += ["Interrupted: run it again to go on."] if found.interrupted else []
     nothing = bool(found.results) and failed == len(found.results)
     code = INTERRUPTED if found.interrupted else int(nothing)
-    return Answer(document, [table(_COLUMNS, rows), "", *said, "", told, *more], code)
+    return Answer(document, [table(_COLUMNS, rows, numbers=_NUMBERS), "", *said, "", told, *more], code)
 
 
 def _refuse_code(wanted: StudyPlan, trusted: list[str], file: Path) -> None:

@@ -10,8 +10,8 @@ from __future__ import annotations
 import json
 import math
 import sys
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from tensmith.report.escape import printable
 
@@ -60,16 +60,16 @@ def show_json(document: Any) -> None:
 
 
 def table(
-    columns: Sequence[tuple[str, Literal["left", "right"]]], rows: Iterable[Sequence[str]], title: str = ""
+    columns: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", numbers: Collection[str] = ()
 ) -> Table:
-    """A table without lines, of cells that are visible text; long cells are folded."""
+    """A table without lines, of cells that are visible text; long ones are folded, `numbers` on the right."""
     from rich.table import Table
     from rich.text import Text
 
     made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold", title_justify="left")
     made.title = Text(visible(title)) if title else None
-    for name, justify in columns:
-        made.add_column(name, justify=justify, overflow="fold")
+    for name in columns:
+        made.add_column(name, justify="right" if name in numbers else "left", overflow="fold")
     for row in rows:
         made.add_row(*(Text(visible(cell)) for cell in row))
     return made

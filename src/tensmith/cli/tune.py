@@ -133,7 +133,7 @@ def _table(document: dict[str, Any]) -> Table:
         times = (_microseconds((row[key] or {}).get("microseconds")) for key in ("guess", "best", *other))
         words = f"{row['problem']}: {row['best']['kernel']}"
         rows.append((str(row["count"]), *times, str(row["timed"]), words))
-    return table([*((name, "right") for name in names), ("problem and its fastest kernel", "left")], rows)
+    return table((*names, "problem and its fastest kernel"), rows, numbers=names)
 
 
 def _microseconds(value: float | None) -> str:
