@@ -24,16 +24,12 @@ class _Open(Protocol):
 
 @dataclass(frozen=True)
 class DatasetReader:
-    """A kind of dataset: `summary` and `doc` for the documentation, `example` of how to name one."""
+    """A kind of dataset: `doc` for the documentation, `example` of how to name one."""
 
     kind: str
     example: str
     doc: str
     open: _Open
-
-    @property
-    def summary(self) -> str:
-        return self.doc.partition("\n")[0]
 
 
 READERS: Registry[DatasetReader] = Registry("dataset", "tensmith.data.readers")

@@ -174,10 +174,7 @@ class _Text:
         """One C function for all values of a stage that others read."""
         nodes = [node for node in self.program.nodes if self.stages.get(node.output) == stage]
         inside = {node.output for node in nodes}
-        outputs = [
-            name for name in inside if name in self.program.outputs or self._read_outside(name, inside)
-        ]
-        outputs.sort(key=[node.output for node in nodes].index)
+        outputs = [node.output for node in nodes if self._read_outside(node.output, inside)]
         read = dict.fromkeys(name for node in nodes for name in node.inputs if name)
         inputs = [name for name in read if name not in inside and not self._printed(name)]
         given = list(map(self.value, inputs))
