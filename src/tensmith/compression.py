@@ -18,7 +18,6 @@ from typing import Any
 from tensmith import gate
 from tensmith.config import Config, make_config
 from tensmith.data import Dataset
-from tensmith.data.fingerprint import fingerprint
 from tensmith.data.split import Splits, most_frequent_share
 from tensmith.deploy.again import judged_as
 from tensmith.deploy.finalize import LATE, Finalized, finalists, finalize
@@ -45,7 +44,6 @@ from tensmith.hardware import detect_cpu
 from tensmith.hardware.target import HOST
 from tensmith.interrupt import postponed, unmissed
 from tensmith.progress import Progress, silent
-from tensmith.recovery import demand_torch
 from tensmith.request import Request, judged_by, read_request
 from tensmith.rewrite.rule import Step
 from tensmith.search.allowed import Allowed
@@ -147,14 +145,10 @@ def compress(
     work = place / WORK
     path = model if module is None else work / "model.onnx"
     config = make_config(model=str(path), data=data if isinstance(data, str) else "", **options)
-    strategy = STRATEGIES[config.search]
-    strategy.demand()
-    if config.recover:
-        demand_torch("--recover")
     voice = _Voice(progress or silent)
     request = read_request(config, data, module, example_inputs, evaluation)
     demands = SearchDemands.of(config.keep, config.only, config.plan)
-    seen = fingerprint(request.splits, request.dataset.small_labels)
+    seen = request.fingerprint()
     identity = run_identity(config, request.identity, seen, evaluation)
     with (
         choose_workers(config.workers, config.ray) as workers,
@@ -194,7 +188,7 @@ def compress(
             building = Building(sharing, run.model, run.splits.calibration, run.judging_threads)
             builder.deliver = partial(_delivered, building, schedule)
         space = _space(run, sensitivities, config.hardware, builder.allowed, begun)
-        stopped = _search(strategy, space, trials, sensitivities.found, schedule, voice)
+        stopped = _search(STRATEGIES[config.search], space, trials, sensitivities.found, schedule, voice)
         spent.on(f"{len(trials.tried)} candidates")
         if config.recover and not stopped:
             began = time.monotonic()

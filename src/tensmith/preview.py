@@ -6,12 +6,10 @@ from pathlib import Path
 from typing import Any
 
 from tensmith.config import make_config
-from tensmith.data.fingerprint import fingerprint
 from tensmith.deploy.folder import demand_usable
 from tensmith.deploy.identity import run_identity
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.files import at_home
-from tensmith.recovery import demand_torch
 from tensmith.request import judged_by, read_request
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.trail import simplify
@@ -21,7 +19,6 @@ from tensmith.search.describe import describe_plan
 from tensmith.search.plan import Plan
 from tensmith.search.plan_file import demand_fitting
 from tensmith.search.space import Space
-from tensmith.search.strategy import STRATEGIES
 
 
 def preview(
@@ -37,11 +34,8 @@ def preview(
     output: raises what `compress` would of that folder; None: which folder is not looked at.
     """
     config = make_config(model=str(model), data=data if isinstance(data, str) else "", **options)
-    STRATEGIES[config.search].demand()
-    if config.recover:
-        demand_torch("--recover")
     request = read_request(config, data)
-    seen = fingerprint(request.splits, request.dataset.small_labels)
+    seen = request.fingerprint()
     if output is not None:
         demand_usable(at_home(output), run_identity(config, request.identity, seen), resume)
     simplified = simplify(request.program).program

@@ -27,6 +27,7 @@ from tensmith.data import (
     split,
 )
 from tensmith.data.dataset import by_name
+from tensmith.data.fingerprint import fingerprint
 from tensmith.data.gguf import is_gguf
 from tensmith.data.images import are_pixels
 from tensmith.data.preprocess import RAW
@@ -47,6 +48,7 @@ from tensmith.hardware import Target, detect_cpu, load_target
 from tensmith.ir import Program
 from tensmith.ir.types import Shape
 from tensmith.progress import Progress
+from tensmith.recovery import demand_torch
 
 # Samples that tell whether images hold pixels.
 _LOOKED_AT = 16
@@ -74,6 +76,10 @@ class Request:
     target: Target
     engines: tuple[str, ...]
 
+    def fingerprint(self, searching: bool = True) -> str:
+        """That of its data and their splits."""
+        return fingerprint(self.splits, self.dataset.small_labels, searching)
+
     def on_disk(self, work: Path) -> Request:
         """With the model as one file, and one of weights at most, in the folder `work` where it is not yet.
 
@@ -93,10 +99,15 @@ def read_request(
     example_inputs: Any = None,
     evaluation: Callable[..., float] | None = None,
 ) -> Request:
-    """Model, data, device and engines; raises TensmithError for whichever is wrong.
+    """Model, data, device and engines; raises TensmithError for whichever is wrong, or not installed.
 
     data: "KIND:PATH", a Dataset, or arrays (x, y). A PyTorch `module` stands in for the file `config.model`.
     """
+    from tensmith.search.strategy import STRATEGIES  # a search brings rules and engines with it
+
+    STRATEGIES[config.search].demand()
+    if config.recover:
+        demand_torch("--recover")
     model = Path(config.model)
     read = read_weights_open(model) if module is None else exported_module(module, example_inputs)
     program = working(read, config.model)

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tensmith.compression import Interrupted, compress
-from tensmith.data.fingerprint import fingerprint
 from tensmith.engine.base import Session
 from tensmith.files import TemporaryFolder
 from tensmith.ir import Program
@@ -38,7 +37,7 @@ def trained(
     from tensmith.search.lessons import weights_loss
 
     judge, splits, task = material.judge, material.request.splits, material.judge.task
-    data = fingerprint(splits, material.request.dataset.small_labels)
+    data = material.request.fingerprint()
     standard = judge.outcome(material.original, splits.search)
     original = simplify(material.request.program).program
     recipe = Recipe(material.seed)

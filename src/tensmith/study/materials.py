@@ -113,9 +113,7 @@ class Material:
     def data(self, searching: bool) -> str:
         """A fingerprint of the data and its split, and of how samples go in: what figures depend on; those of
         models that no search and no training made (not `searching`) on no sample to search on."""
-        request = self.request
-        seen = fingerprint(request.splits, request.dataset.small_labels, searching)
-        return f"{seen}/{self.judge.task.preprocess}"
+        return f"{self.request.fingerprint(searching)}/{self.judge.task.preprocess}"
 
     @cached_property
     def answers(self) -> Outcome:
