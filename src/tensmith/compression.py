@@ -167,7 +167,9 @@ def compress(
         _judge_original(request, judge, voice)
         standard = _standard(request, config, judge, folder.checkpoint)
         kept = folder.path / TRAINED
-        builder = Builder(run.model, run.program, run.folder, _calibrator(run, kept), judge.pace)
+        view, threads = run.splits.calibration, run.judging_threads
+        calibrator = Calibrator(view, run.task.preprocess, threads, kept)
+        builder = Builder(run.model, run.program, run.folder, calibrator, judge.pace)
         trials = Trials(builder, Race(run, folder.checkpoint), standard, folder.checkpoint, voice.progress)
         start = builder.program(Plan())
         if config.recover:
@@ -185,7 +187,7 @@ def compress(
         deadline, peers = started + run.time_budget, len(stock(run.engines))
         schedule = Schedule(judge.pace, run.time_budget, deadline, peers, bool(run.counters))
         if sharing is not None:
-            building = Building(sharing, run.model, run.splits.calibration, run.judging_threads)
+            building = Building(sharing, run.model, view, threads)
             builder.deliver = partial(_delivered, building, schedule)
         space = _space(run, sensitivities, config.hardware, builder.allowed, begun)
         stopped = _search(STRATEGIES[config.search], space, trials, sensitivities.found, schedule, voice)
@@ -298,11 +300,6 @@ def _counters(engines: Collection[str]) -> dict[str, Counter]:
     """This machine's energy counters, by `meter`: of the processor, and of a board that computes."""
     found = {device: energy_counter(device) for device in sorted({PROCESSOR, *map(meter, engines)})}
     return {of: counter for of, counter in found.items() if counter is not None}
-
-
-def _calibrator(run: RunDescription, kept: Path) -> Calibrator:
-    view = run.splits.calibration
-    return Calibrator(view, run.task.preprocess, run.judging_threads, kept)
 
 
 def _checker(run: RunDescription, beginning: Sequence[Step], pace: Pace) -> Checker:

@@ -54,11 +54,6 @@ def classify(session: Session, view: Subset, *, preprocess: Preprocess | None = 
     return Classification(np.concatenate(predicted), np.concatenate(labels) if labels else None)
 
 
-def answers_places(dims: Sequence[object]) -> bool:
-    """Whether an output [n, ...] says something at each of several places: a pixel, a token."""
-    return sum(size != 1 for size in dims[1:]) > 1
-
-
 def no_classes() -> DataError:
     """Of a first output that has one number a sample."""
     return DataError(
@@ -74,7 +69,7 @@ def tells_classes(dims: Sequence[object]) -> bool:
 
 def _demand_one_answer(name: str, answers: Mapping[str, Array]) -> None:
     shape = answers[name].shape
-    if answers_places(shape):
+    if sum(size != 1 for size in shape[1:]) > 1:  # pixels, or tokens
         raise DataError(
             f"output '{name}' {list(shape)} has answers at several places of a sample, and classes are told "
             "once a sample; use --measure fidelity, or give an evaluation function"

@@ -177,13 +177,9 @@ def _mutants(space: Space, found: TriedIdea, chance: random.Random) -> list[Idea
     idea, steps = found.idea, found.idea.plan.steps
     graded = [step for step in steps if step.kind == "lossy" and LOSSY[step.rule].graded]
 
-    def next_level() -> list[Idea]:
-        further = space.further(idea, found.candidate)
-        return [further] if further else []
-
     kinds: list[Callable[[], list[Idea]]] = [
         lambda: [*space.variants(idea, found.candidate), *space.moves(idea, found.candidate)],
-        next_level,
+        lambda: [*filter(None, [space.further(idea, found.candidate)])],
         lambda: [_with(idea, steps[:i] + steps[i + 1 :]) for i in range(len(steps))],
         lambda: [other for step in graded for other in _other_levels(space, idea, step)],
         lambda: [other for step in graded for other in _other_layers(space, idea, step)],
