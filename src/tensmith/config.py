@@ -11,9 +11,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import (
     AfterValidator,
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationError,
     ValidationInfo,
@@ -24,7 +22,7 @@ from tensmith.data.split import CALIBRATION, SEARCH
 from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import UsageError, nearest
 from tensmith.files import at_home
-from tensmith.yaml_text import faulty, yaml_document
+from tensmith.yaml_text import YamlPart, faulty, yaml_document
 
 # What a run's folder keeps its configuration in.
 CONFIG_FILE = "config.yaml"
@@ -92,14 +90,12 @@ def _known_search(name: str) -> str:
     return name
 
 
-class Config(BaseModel):
+class Config(YamlPart):
     """One run. Times in seconds (or "10m"), sizes in bytes (or "500KB"), latencies in milliseconds.
 
     Drops are in points of accuracy or of average precision, in per cent of a loss, or in per cent of error of
     outputs (fidelity).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     model: Annotated[str, AfterValidator(_at_home)]
     data: str = ""

@@ -9,12 +9,19 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import yaml
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tensmith import gate
 from tensmith.errors import UsageError, nearest
 
 Model = TypeVar("Model", bound=BaseModel)
+
+
+class YamlPart(BaseModel):
+    """A mapping of a file: it has no other entries than these, none of them infinite, and never changes."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
+
 
 # What pydantic's errors say, in the words of this house.
 _DEMANDS = {

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, field_validator, model_validator
+from pydantic import Field, JsonValue, field_validator, model_validator
 
 from tensmith.backend.native.choose.precision import PRECISIONS
 from tensmith.engine.base import ENGINES
@@ -26,18 +26,14 @@ from tensmith.rewrite.rule import EVERYWHERE, EXACT, Step
 from tensmith.rewrite.trail import Traced, moved
 from tensmith.search.builder import Builder
 from tensmith.search.plan import UNTOUCHED, Plan
-from tensmith.yaml_text import YamlText, read_yaml
+from tensmith.yaml_text import YamlPart, YamlText, read_yaml
 
 _MOST_STEPS = 10_000
 _SETTINGS = ("engine", "precision", "untouched")
 _PLAN = "a plan; give a plan.yaml, as each point of a finished run holds one"
 
 
-class _Written(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class WrittenStep(_Written):
+class WrittenStep(YamlPart):
     """A step as `Step.to_json` has it; what is usual may be left out."""
 
     rule: str
@@ -58,7 +54,7 @@ class WrittenStep(_Written):
         return Step(self.rule, self.site, self.params, self.kind)
 
 
-class WrittenPlan(_Written):
+class WrittenPlan(YamlPart):
     """A plan with what was demanded of the run it is of."""
 
     keep: tuple[str, ...] = ()

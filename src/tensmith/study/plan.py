@@ -18,9 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_validator,
@@ -34,7 +32,7 @@ from tensmith.engine.base import MOST_THREADS
 from tensmith.errors import TensmithError, UsageError, nearest
 from tensmith.files import sha256_bytes
 from tensmith.hardware import target_names
-from tensmith.yaml_text import YamlText, read_yaml
+from tensmith.yaml_text import YamlPart, YamlText, read_yaml
 
 LAYERS = ("dataset", "model", "optimization", "algorithm", "system", "hardware")
 
@@ -65,11 +63,7 @@ DEVICES = ("opencl", "cuda")
 MORE_FIGURES = ("packed", "memory", "energy")
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
-
-
-class DatasetEntry(_Part):
+class DatasetEntry(YamlPart):
     """Data by the words of `--data`; samples to judge by and to calibrate on. `$NAME`: the environment's."""
 
     name: str
@@ -78,7 +72,7 @@ class DatasetEntry(_Part):
     calibration: int = Field(128, ge=1)
 
 
-class ModelEntry(_Part):
+class ModelEntry(YamlPart):
     """An .onnx file, the data that it is for, and how images go in.
 
     Of `random` weights nothing says how accurate they are: they count where time and size do.
@@ -91,27 +85,27 @@ class ModelEntry(_Part):
     weights: Literal["trained", "random"] = "trained"
 
 
-class TuningBudget(_Part):
+class TuningBudget(YamlPart):
     """What tuning one model may take; it ends before that when a row of trials gains nothing."""
 
     trials: int | None = Field(None, ge=0)
     seconds: float = Field(60.0, gt=0)
 
 
-class TrainingBudget(_Part):
+class TrainingBudget(YamlPart):
     """What training one optimized model may take."""
 
     seconds: float = Field(600.0, gt=0)
 
 
-class SearchBudget(_Part):
+class SearchBudget(YamlPart):
     """What a whole compression, `tensmith` and what its name begins, may take, and lose."""
 
     seconds: float = Field(300.0, gt=0)
     max_drop: float = Field(0.5, ge=0)
 
 
-class LatencyMethod(_Part):
+class LatencyMethod(YamlPart):
     """How latency is measured.
 
     The paper's method: so many `runs` of one sample, nothing else running, the first dropped, the median.
@@ -150,7 +144,7 @@ _Layer = Literal["dataset", "model", "optimization", "algorithm", "system", "har
 _Pattern = dict[_Layer, str]
 
 
-class PaperRow(_Part):
+class PaperRow(YamlPart):
     """A line of a paper's table: the cell that fits the first pattern that any fits.
 
     published: figures of the paper, by patterns of our models' names. absent: why no cell may fit.
@@ -158,7 +152,7 @@ class PaperRow(_Part):
 
     name: str
     cells: tuple[_Pattern, ...] = ()
-    published: dict[str, dict[str, float]] = {}
+    published: dict[str, dict[str, float]] = Field({})
     absent: str = "no engine of this line runs there"
 
     @field_validator("published")
@@ -169,7 +163,7 @@ class PaperRow(_Part):
         return published
 
 
-class PaperTable(_Part):
+class PaperTable(YamlPart):
     """A table in a paper's columns, for each model and hardware; the others are held against the first row.
 
     source: where the paper's figures are from, and which of them were not to be had.
@@ -186,7 +180,7 @@ class PaperTable(_Part):
         return tuple(_one_of(PAPER_COLUMNS, "column", name) for name in names)
 
 
-class StudyPlan(_Part):
+class StudyPlan(YamlPart):
     """What a study file says. `only` and `exclude` choose among cells by patterns of names.
 
     With `tables`, cells that are in none of them are left out.
@@ -314,7 +308,7 @@ class StudyCell:
 
 def read_plan(path: Path) -> StudyPlan:
     """The plan in a file; UsageError naming line and nearest word where it is wrong."""
-    parts: dict[str, type[BaseModel]] = {
+    parts: dict[str, type[YamlPart]] = {
         "datasets": DatasetEntry, "models": ModelEntry, "tuning": TuningBudget, "training": TrainingBudget,
         "search": SearchBudget, "method": LatencyMethod, "tables": PaperTable, "rows": PaperRow,
     }  # fmt: skip
