@@ -99,7 +99,8 @@ def reads(
             if array.dtype.kind in "iu":
                 assert np.abs(got.astype(int) - array.astype(int)).max(initial=0) <= steps
             else:
-                np.testing.assert_allclose(got, array, rtol=exact, atol=exact)
+                largest = max(1.0, float(np.abs(array).max(initial=0)))  # of sums
+                np.testing.assert_allclose(got, array, rtol=exact, atol=exact * largest)
     return program
 
 
@@ -305,7 +306,14 @@ def test_products_of_codes(
     inputs = [a, scale(scales[0]), np.array(zeros[0], dtype), w, of_columns, zero, bias]
     own = {"transB": int(turned), "alpha": alpha, "constants": range(1, 9)}
     reads("QGemm", inputs, **own)
-    reads("QGemm", [*inputs, scale(scales[2] * 4), np.array(zeros[2], dtype)], **own)
+    reads("QGemm", [*inputs, scale(scales[2] * 4), np.array(zeros[2], dtype)], steps=1, **own)
+
+
+def test_products_of_codes_that_stay() -> None:
+    a, w, zero = codes(np.uint8, 4, 9), codes(np.int8, 9, 5), np.array(3, np.uint8)
+    grid, each = [scale(0.1), zero], np.full(5, 0.01, np.float32)
+    stays("QGemm", [a, *grid, w, scale(0.1), np.zeros(5, np.int8)])
+    stays("QGemm", [a, *grid, w, each, np.zeros(5, np.int8), np.zeros((4, 1), np.int32)])
 
 
 @pytest.mark.parametrize("opset", OPSETS)

@@ -495,25 +495,29 @@ def _qlinear_softmax(b: OperatorBody) -> Sequence[str]:
 
 @_operator("QGemm")
 def _qgemm(b: OperatorBody) -> Sequence[str]:
-    """alpha a_scale b_scale (a b + c) of codes less their zero points, exactly: whole numbers until then.
-
-    It is coded where there is a scale for that, else f32.
-    """
-    a, a_scale, a_zero, other, b_scale, b_zero, c, y_scale, y_zero = b.inputs(9)
-    _alone(b, 1, 2)
-    b.need(b.rank(0) == b.rank(3) == 2 and b.rank(4) <= 1 and b.rank(5) <= 1 and bool(a_zero and b_zero))
-    b.need(b.type(0).dtype in _CODES and b.type(3).dtype in _CODES and bool(y_scale) == bool(y_zero))
-    alpha = b.attribute("alpha", 1.0)
-    a, other = (
-        b.add("Transpose", name, perm=[1, 0]) if b.attribute(f"trans{letter}", 0) else name
-        for letter, name in (("A", a), ("B", other))
-    )
-    sums = b.add("MatMulInteger", a, other, a_zero, b_zero)
+    """alpha times the product of the numbers of a and b, and of c in units of products; as codes if asked."""
+    c, y_scale, y_zero = b.inputs(9)[6:]
+    b.need(b.rank(0) == b.rank(3) == 2 and b.has(2) and bool(y_scale) == bool(y_zero))
+    turned, alpha = b.given("transA", "transB"), b.attribute("alpha", 1.0)
+    operands = [_decoded(b, 0), _decoded_columns(b, 3, 0 if turned.get("transB") else 1)]
     if c:
-        sums = b.add("Add", sums, c)
-    scale = a_scale if alpha == 1 else b.add("Mul", a_scale, b.constant(alpha, "f32"))
-    y = b.add("Mul", b.add("Cast", sums, to=ELEMENT_CODES["f32"]), b.add("Mul", scale, b_scale))
+        unit, last = b.add("Mul", b.input(1), b.input(4)), b.rank(6) - 1
+        sizes = (), (1,), (b.type(6).dims[-1:])
+        b.need(b.type(6).dtype == "i32" and b.type(4).static in sizes)
+        operands.append(b.add("DequantizeLinear", c, unit, axis=max(last, 0)))
+    y = b.add("Gemm", *operands, alpha=alpha, beta=alpha, **turned)
     return [_encoded(b, y, 7) if y_scale else y]
+
+
+def _decoded_columns(b: OperatorBody, index: int, axis: int) -> str:
+    """The numbers of a code with one grid for all, or one for each of its columns, which lie along `axis`."""
+    scale, zero = b.type(index + 1), b.type(index + 2)
+    b.need(b.type(index).dtype in _CODES and scale.dtype == "f32" and len(scale.dims) < 2)
+    b.need(
+        zero.static is not None
+        and (zero.static == scale.static or not {zero.static, scale.static} - {(), (1,)})
+    )
+    return b.add("DequantizeLinear", *map(b.input, range(index, index + 3)), axis=axis)
 
 
 # Attention without a past
