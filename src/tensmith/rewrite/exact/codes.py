@@ -5,14 +5,16 @@ Lowerings between quantize-dequantize pairs. Measure: signed codes, then numbers
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import onnx
 
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Scalar, call, tensor
+from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.edits import Edit
 from tensmith.ir.op import OPS
@@ -74,24 +76,33 @@ _BYTES = {"u8": (0, 255), "i8": (-128, 127)}
 
 @exact("codes_made_unsigned", order=30, phase="lower")
 class CodesMadeUnsigned(NodeRule):
-    """Signed codes that dequantizations alone read are unsigned: 128 is added, to zero points too."""
+    """Signed codes that end in dequantizations are unsigned: 128 is added, to zero points too.
+
+    Before that, others may move them, pad them or take the largest of a window.
+    """
 
     roots = _ENCODERS
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
-        """Everybody's zero point raised."""
-        readers = program.consumers.get(node.output, ())
-        if node.output in program.outputs or not readers or not all(map(decodes, readers)):
+        """Everybody's zero point raised, and what is padded."""
+        if program.type(node.output).dtype != "i8":
             return ""
-        ends = (node, *readers)
-        zeros = [program.constants.get((*end.inputs, "", "")[2]) for end in ends]
-        if any(zero is None or zero.dtype != np.int8 for zero in zeros):
-            return "a zero point is no constant of signed bytes"
+        readers = _readers(program, node.output)
+        if not readers:
+            return "somebody else reads the codes" if readers is None else ""
+        codes = {end: _signed_number(program, end) for end in (node, *readers)}
+        if any(number is None for number in codes.values()):
+            return "a zero point or padding is no constant of signed bytes"
         names = program.fresh(f"{node.output}.zero")
-        raised = [(next(names), (z.astype(np.int16) + 128).astype(np.uint8)) for z in zeros if z is not None]
-        made = [replace(end, inputs=(*end.inputs[:2], name)) for end, (name, _) in zip(ends, raised)]
+        raised = {
+            next(names): (n.astype(np.int16) + 128).astype(np.uint8) for n in codes.values() if n is not None
+        }
+        made = [
+            replace(end, inputs=(*(*end.inputs, "")[:2], name, *end.inputs[3:]))
+            for end, name in zip(codes, raised)
+        ]
         first = replace(made[0], attrs={**node.attrs, "output_dtype": _U8})
-        return Edit(remove=ends, add=(first, *made[1:]), constants=dict(raised))
+        return Edit(remove=tuple(codes), add=(first, *made[1:]), constants=raised)
 
     def lemmas(self) -> Iterable[Rule]:
         """One grid for all, and one a channel; the twin adds 127 to the reader's zero point."""
@@ -113,6 +124,44 @@ class CodesMadeUnsigned(NodeRule):
                 for by in (128, 127)
             )
             yield lemma("unsigned", left, right, wrong, given=[given])
+        yield from _moving_lemmas()
+        for attrs in _WINDOWS:
+            right, wrong = (ops.max_pool(X, attrs=attrs) + by for by in (128, 127))
+            yield lemma("largest", ops.max_pool(X + 128, attrs=attrs), right, wrong, given=_IMAGES)
+        right, wrong = (ops.pad(X, _WIDTHS, Z) + by for by in (128, 127))
+        yield lemma("padded", ops.pad(X + 128, _WIDTHS, Z + 128), right, wrong, given=list(_padded()))
+
+
+def _readers(program: Program, value: str) -> list[Node] | None:
+    """The dequantizations in which codes end, moved or not, and the paddings by a number on the way.
+
+    None where others read them, too.
+    """
+    found: dict[Node, None] = {}
+    moved = [value]
+    while moved:
+        name = moved.pop()
+        if name in program.outputs:
+            return None
+        for node in program.consumers.get(name, ()):
+            if node.inputs.count(name) > 1 or node.inputs[0] != name:
+                return None
+            if decodes(node) or (node.op == "pad" and node.attrs["mode"] == "constant"):
+                found[node] = None
+            elif node.op not in (*_MOVES, "max_pool") or (node.op != "split" and len(node.outputs) > 1):
+                return None
+            moved += [] if decodes(node) else filter(None, node.outputs)
+    return list(found)
+
+
+def _signed_number(program: Program, node: Node) -> Array | None:
+    """A zero point or what is padded, zeros where it is left out; None where it is no known signed byte."""
+    _, parameter, number = (*node.inputs, "")[:3]
+    if number:
+        value = program.constants.get(number)
+        return value if value is not None and value.dtype == np.int8 else None
+    shape = () if node.op == "pad" else program.type(parameter).static
+    return None if shape is None else np.zeros(shape, np.int8)
 
 
 def _raised(zero: Term, by: int) -> Use:
@@ -200,9 +249,7 @@ class DequantizedBehind(NodeRule):
 
     def lemmas(self) -> Iterable[Rule]:
         """What moves elements does so to any function of them; a maximum, to rising ones."""
-        for name, moved in _MOVES.items():
-            left, right = moved(_function(X)), _function(moved(X))
-            yield lemma(name, left, right, moved(X), given=_CUBE)
+        yield from _moving_lemmas()
         yield _JOINED
         for attrs in _WINDOWS:
             yield _pooled(attrs)
@@ -225,6 +272,15 @@ _MOVES: Mapping[str, Callable[[Term], Use]] = {
     "transpose": lambda x: ops.transpose(x, attrs={"perm": (1, 2, 0)}),
     "unsqueeze": lambda x: ops.unsqueeze(x, np.array([0, 2])),
 }
+
+
+def _moving_lemmas() -> Iterable[Rule]:
+    """What moves elements does so to any function of them."""
+    for name, moved in _MOVES.items():
+        left, right = moved(_function(X)), _function(moved(X))
+        yield lemma(name, left, right, moved(X), given=_CUBE)
+
+
 _JOINED = lemma(
     "concat",
     _function(ops.concat(X, Y, attrs={"axis": 1})),
@@ -232,6 +288,21 @@ _JOINED = lemma(
     ops.concat(_function(X), Y, attrs={"axis": 1}),
     given=[Instance("two parts", {"x": "N C H", "y": "N B H"}, lower=_LEAST)],
 )
+_WIDTHS = Var("widths")
+
+
+def _padded() -> Iterator[Instance]:
+    """Images with any widths around them."""
+    sides = [Poly.symbol(f"{side}{axis}") for side in "be" for axis in range(2)]
+    yield Instance(
+        "images",
+        {"x": "N C H W", "z": ""},
+        values={"widths": np.array([0, 0, *sides[:2], 0, 0, *sides[2:]], dtype=object)},
+        lower={**_LEAST, **{str(side): 0 for side in sides}},
+    )
+
+
+_IMAGES = [Instance("images", {"x": "N C H+5 W+5"}, lower=_LEAST)]
 _WINDOWS: Sequence[Mapping[str, Any]] = (
     {"kernel_shape": (2, 2)},
     {"kernel_shape": (3, 3), "strides": (2, 2), "pads": (1, 1, 1, 1)},
