@@ -316,6 +316,65 @@ def test_products_of_codes_that_stay() -> None:
     stays("QGemm", [a, *grid, w, each, np.zeros(5, np.int8), np.zeros((4, 1), np.int32)])
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.sampled_from([np.uint8, np.int8]), st.booleans(), st.booleans(), st.booleans(), st.integers(0, 99))
+def test_products_of_codes_in_floats(dtype: Any, each: bool, zeros: bool, biased: bool, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    w = codes(dtype, 9, 5, seed=seed)
+    of_columns = random.uniform(0.001, 0.01, 5).astype(np.float32) if each else scale(0.01)
+    zero = random.integers(0, 9, of_columns.shape).astype(dtype) if zeros else None
+    bias = normal(5, seed=seed) if biased else None
+    for shape in ((4, 9), (2, 3, 9)):
+        x = normal(*shape, seed=seed)
+        reads("DynamicQuantizeMatMul", [x, w, of_columns, zero, bias], constants=(1, 2, 3, 4))
+        a, a_zero = codes(np.uint8, *shape, seed=seed), np.array(7, np.uint8) if zeros else None
+        inputs = [a, w, scale(0.02), of_columns, a_zero, zero, bias]
+        reads("MatMulIntegerToFloat", inputs, constants=(1, 3, 5, 6))
+        reads("MatMulIntegerToFloat", inputs, constants=range(1, 7))
+
+
+def test_products_of_codes_in_floats_that_stay() -> None:
+    w, each = codes(np.int8, 2, 9, 5), np.full((2, 1, 5), 0.01, np.float32)
+    stays("DynamicQuantizeMatMul", [normal(2, 4, 9), w, each, None, None], constants=(1, 2))
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+@pytest.mark.parametrize("each", [False, True])
+def test_attention_of_codes(each: bool, dtype: Any, known: bool) -> None:
+    random = np.random.default_rng(0)
+    a, w = codes(np.uint8, 2, 5, 8), codes(dtype, 8, 24)
+    of_columns = random.uniform(0.001, 0.01, 24).astype(np.float32) if each else scale(0.01)
+    zero = np.zeros(of_columns.shape, dtype)
+    seen = (np.arange(5) < [[4], [2]]).astype(np.int32)
+    for mask, sizes in [(None, ()), (np.array([5, 3], np.int32), ["b"]), (seen, ["b", "s"])]:
+        inputs = [a, w, normal(24), scale(0.02), of_columns, mask, np.array(100, np.uint8), zero]
+        own: dict[str, Any] = {
+            "num_heads": 2, "constants": (1, 2, 3, 4, 6, 7) if known else (1, 2, 4, 7),
+            "sizes": {"x0": ["b", "s", 8], "x5": sizes},
+        }  # fmt: skip
+        reads("QAttention", inputs, **own)
+        reads("QAttention", inputs, unidirectional=1, **own)
+    stays("QAttention", [*inputs, np.zeros((2, 2, 2, 4, 4), np.float32)], **own)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("segmented", [False, True])
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8])
+def test_embeddings_of_codes(dtype: Any, segmented: bool, masked: bool) -> None:
+    random = np.random.default_rng(0)
+    ids, segments = (random.integers(0, size, (3, 4)).astype(np.int32) for size in (11, 2))
+    tables = [codes(dtype, size, 8) for size in (11, 6, 2)]
+    ends = [codes(dtype, 8, seed=number) for number in (1, 2)]
+    scales = [scale(one) for one in (0.01, 0.02, 0.03, 0.01, 0.02)]
+    zeros = [np.array(zero, dtype) for zero in (3, 4, 5, 6, 7)]
+    mask = (np.arange(4) < [[4], [2], [1]]).astype(np.int32) if masked else None
+    if not segmented:
+        segments = tables[2] = scales[2] = zeros[2] = None
+    inputs = [ids, segments, *tables, *ends, mask, *scales, *zeros]
+    reads("QEmbedLayerNormalization", inputs, ["y0", "y1"], constants=(*range(2, 7), *range(8, 18)))
+
+
 @pytest.mark.parametrize("opset", OPSETS)
 def test_grids(opset: int) -> None:
     x = 3 * normal(4, 6)

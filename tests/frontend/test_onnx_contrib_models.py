@@ -10,10 +10,14 @@ import onnxruntime
 import pytest
 from onnx.parser import parse_model
 
+from tensmith.backend.native.emit.folder import write_folder
+from tensmith.backend.native.emit.loader import Model
+from tensmith.backend.native.plan import make_plan
 from tensmith.backend.onnx import to_onnx
 from tensmith.formula.arith import Array
 from tensmith.frontend.onnx import read_onnx
 from tensmith.ir.interpreter import interpret
+from tensmith.kernel import Kernel, host_isa
 from tensmith.rewrite.trail import simplify
 
 BERT = """
@@ -153,6 +157,51 @@ def test_bert_of_the_transformer_optimizer(tmp_path: Path, attention: bool) -> N
         "mask": (np.arange(6) < np.array([[6], [4], [1]])).astype(np.int64),
     }  # fmt: skip
     read_alike(optimized, given, 1e-5)
+
+
+@pytest.mark.parametrize("each", [False, True])
+@pytest.mark.parametrize("fused", [False, True])
+def test_bert_of_the_dynamic_quantizer(tmp_path: Path, fused: bool, each: bool) -> None:
+    """Optimized, quantized and as ONNX Runtime then writes it; all products are of bytes, natively too."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.transformers.fusion_options import FusionOptions
+    from onnxruntime.transformers.optimizer import optimize_model
+
+    source, coded, final = (tmp_path / f"{name}.onnx" for name in ("bert", "codes", "final"))
+    model = bert()
+    for value in (*model.graph.input, *model.graph.output):
+        for dim, size in zip(value.type.tensor_type.shape.dim, (1, 6)):
+            dim.dim_value = size
+    onnx.save(model, source)
+    if fused:
+        options = FusionOptions("bert")
+        optimized = optimize_model(str(source), "bert", 2, WIDTH, optimization_options=options, opt_level=0)
+        optimized.save_model_to_file(str(source))
+    quantize_dynamic(
+        source, coded, weight_type=QuantType.QInt8, per_channel=each,
+        extra_options={"DefaultTensorType": onnx.TensorProto.FLOAT},
+    )  # fmt: skip
+    settings = onnxruntime.SessionOptions()
+    settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    settings.optimized_model_filepath, settings.log_severity_level = str(final), 4
+    onnxruntime.InferenceSession(coded, settings, providers=["CPUExecutionProvider"])
+    kinds = {node.op_type for path in (coded, final) for node in onnx.load(path).graph.node}
+    wanted = {"QAttention", "QEmbedLayerNormalization"} if fused else {"MatMulIntegerToFloat"}
+    assert kinds >= wanted | {"DynamicQuantizeLinear", "DynamicQuantizeMatMul"}
+    random = np.random.default_rng(0)
+    given = {
+        "ids": random.integers(0, 13, (1, 6)), "segments": random.integers(0, 2, (1, 6)),
+        "mask": np.array([[1, 1, 1, 1, 0, 0]]),
+    }  # fmt: skip
+    for path in (coded, final):
+        read_alike(onnx.load(path), given, 1e-5)
+        plan = make_plan(read_onnx(path), host_isa())
+        kernels = [action.work for action in plan.kernels if isinstance(action.work, Kernel)]
+        assert [kernel.problem.dtype for kernel in kernels] == ["u8"] * (4 if fused else 6)
+        folder = tmp_path / path.stem
+        write_folder(plan, folder)
+        (found,) = Model(folder)(**given).values()
+        np.testing.assert_allclose(found, answers(onnx.load(path), given)[0], rtol=1e-5, atol=1e-5)
 
 
 def unet() -> onnx.ModelProto:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
 from itertools import pairwise
 from typing import Any
 
@@ -84,6 +85,10 @@ class OperatorBody:
             raise _Uncovered
         return value
 
+    def known(self, index: int) -> bool:
+        """Whether an input is a constant of the file."""
+        return self.has(index) and self._values[index] is not None
+
     def count(self) -> int:
         """How many inputs there are, those left out among them."""
         return len(self._proto.input)
@@ -124,6 +129,12 @@ class OperatorBody:
         output = self._fresh(f"{self._base}.{op_type.lower()}")
         self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attributes))
         return output
+
+    def many(self, op_type: str, count: int, *inputs: str) -> list[str]:
+        """A new node of several outputs, which it gives."""
+        outputs = [self._fresh(f"{self._base}.{op_type.lower()}.{number}") for number in range(count)]
+        self.nodes.append(helper.make_node(op_type, list(inputs), outputs))
+        return outputs
 
     def constant(self, value: Any, dtype: str) -> str:
         """A new constant."""
@@ -370,23 +381,31 @@ def _embed_layer_normalization(b: OperatorBody) -> Sequence[str]:
     words, segments, of_words, of_places, of_segments, scale, shift, mask, places = b.inputs(9)
     b.need(b.type(2).dtype in _MOST_FLOATS and bool(segments) == bool(of_segments))
     b.attribute("mask_index_type", 0)
-    if places:
-        rows = b.add("Gather", of_places, places)
-    else:
-        start, end = b.constant([0], "i64"), b.add("Shape", words, start=1, end=2)
-        rows = b.add("Slice", of_places, start, end, start)
-    total = b.add("Add", b.add("Gather", of_words, words), rows)
+    rows = [b.add("Gather", of_words, words), _rows_of_places(b, of_places, words, places)]
     if segments:
-        total = b.add("Add", total, b.add("Gather", of_segments, segments))
-    epsilon = b.attribute("epsilon", 1e-12)
-    y = b.add("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
+        rows.append(b.add("Gather", of_segments, segments))
+    return _normal_sum(b, rows, scale, shift, mask)
+
+
+def _rows_of_places(b: OperatorBody, table: str, words: str, places: str = "") -> str:
+    """Those of given places, or of 0, 1... as there are words."""
+    if places:
+        return b.add("Gather", table, places)
+    start, end = b.constant([0], "i64"), b.add("Shape", words, start=1, end=2)
+    return b.add("Slice", table, start, end, start)
+
+
+def _normal_sum(b: OperatorBody, rows: Sequence[str], scale: str, shift: str, mask: str) -> list[str]:
+    """LayerNormalization of a sum of rows, how many ones rows of the mask hold if asked for, the sum."""
+    total = reduce(lambda one, other: b.add("Add", one, other), rows)
+    y = b.add("LayerNormalization", total, scale, shift, axis=-1, epsilon=b.attribute("epsilon", 1e-12))
     counts = ""
     if b.wants(1):
         if mask:
             ones = b.add("Cast", b.add("Equal", mask, b.constant(1, "i32")), to=ELEMENT_CODES["i32"])
             counts = b.add("ReduceSum", ones, b.constant([1], "i64"), keepdims=0)
         else:
-            size = b.add("Shape", words, start=0, end=1)
+            size = b.add("Shape", b.input(0), start=0, end=1)
             zero = numpy_helper.from_array(np.zeros(1, np.int32))
             counts = b.add("ConstantOfShape", size, value=zero)
     return [y, counts, total]
@@ -397,6 +416,8 @@ def _embed_layer_normalization(b: OperatorBody) -> Sequence[str]:
 # have the next code there. What says "exactly" is alike in all cases.
 
 _CODES = ("u8", "i8")
+# Where codes, their scale and their zero point are among the inputs.
+Indices = tuple[int, int, int]
 
 
 def _alone(b: OperatorBody, *indices: int) -> None:
@@ -520,6 +541,78 @@ def _decoded_columns(b: OperatorBody, index: int, axis: int) -> str:
     return b.add("DequantizeLinear", *map(b.input, range(index, index + 3)), axis=axis)
 
 
+@_operator("QEmbedLayerNormalization")
+def _q_embed_layer_normalization(b: OperatorBody) -> Sequence[str]:
+    """EmbedLayerNormalization of codes, whose scales and zero points follow.
+
+    Inputs: ids of words and segments; codes of words, places, segments, scale and shift; mask.
+    """
+    words, segments, of_words, of_places, of_segments, scale, shift, mask = b.inputs(18)[:8]
+    b.need(bool(segments) == bool(of_segments))
+    rows = [b.add("Gather", of_words, words), _rows_of_places(b, of_places, words)]
+    numbers = [_decoded_apart(b, codes, index) for index, codes in enumerate(rows)]
+    if segments:
+        numbers.append(_decoded_apart(b, b.add("Gather", of_segments, segments), 2))
+    scale, shift = (_decoded_apart(b, codes, index) for index, codes in ((3, scale), (4, shift)))
+    return _normal_sum(b, numbers, scale, shift, mask)[:2]
+
+
+def _decoded_apart(b: OperatorBody, codes: str, number: int) -> str:
+    """The numbers of codes of one of five tensors, of which all scales come before all zero points."""
+    _alone(b, 8 + number, 13 + number)
+    b.need(b.type(2 + number).dtype in _CODES and b.type(8 + number).dtype == "f32")
+    return b.add("DequantizeLinear", codes, b.input(8 + number), b.input(13 + number))
+
+
+# Products of codes in floats: integers until they are scaled, or of numbers where the grid is known
+
+
+@_operator("DynamicQuantizeMatMul")
+def _dynamic_product(b: OperatorBody) -> Sequence[str]:
+    """A product of rows on a grid of their own, plus a bias."""
+    bias = b.inputs(5)[4]
+    b.need(b.type(0).dtype == "f32")
+    return [_scaled_sums(b, b.many("DynamicQuantizeLinear", 3, b.input(0)), (1, 2, 3), bias)]
+
+
+@_operator("MatMulIntegerToFloat")
+def _product_to_floats(b: OperatorBody) -> Sequence[str]:
+    """A product of codes, plus a bias."""
+    bias = b.inputs(7)[6]
+    return [_product_of_codes(b, (0, 2, 4), (1, 3, 5), bias)]
+
+
+def _product_of_codes(b: OperatorBody, x: Indices, w: Indices, bias: str) -> str:
+    """A product of rows of codes, plus a bias; each is known by where it, its scale and zero point are."""
+    _alone(b, *x[1:])
+    b.need(b.type(x[0]).dtype in _CODES and b.type(x[1]).dtype == "f32")
+    codes, scale, zero = b.input(x[0]), b.input(x[1]), b.input(x[2]) if b.has(x[2]) else ""
+    alike = not b.has(w[2]) or b.type(w[2]).static == b.type(w[1]).static is not None
+    if not (alike and b.known(x[1]) and (not zero or b.known(x[2]))):
+        return _scaled_sums(b, (codes, scale, zero), w, bias)
+    _check_columns(b, w)
+    numbers = b.add("DequantizeLinear", codes, scale, *filter(None, [zero]))
+    columns = b.add("DequantizeLinear", *(b.input(index) for index in w if b.has(index)), axis=1)
+    product = b.add("MatMul", numbers, columns)
+    return b.add("Add", product, bias) if bias else product
+
+
+def _scaled_sums(b: OperatorBody, x: Sequence[str], w: Indices, bias: str) -> str:
+    """x_scale w_scale ((x - x_zero) (w - w_zero)), plus a bias."""
+    _check_columns(b, w)
+    codes, scale, zero = x
+    sums = b.add("MatMulInteger", codes, b.input(w[0]), zero, b.input(w[2]) if b.has(w[2]) else "")
+    numbers = b.add("Cast", sums, to=ELEMENT_CODES["f32"])
+    product = b.add("Mul", numbers, b.add("Mul", scale, b.input(w[1])))
+    return b.add("Add", product, bias) if bias else product
+
+
+def _check_columns(b: OperatorBody, w: Indices) -> None:
+    """A matrix of codes has one scale and zero point, or one a column."""
+    b.need(b.type(w[0]).dtype in _CODES and b.rank(w[0]) == 2 and b.type(w[1]).dtype == "f32")
+    b.need(all(b.rank(index) < 2 for index in w[1:] if b.has(index)))
+
+
 # Attention without a past
 
 
@@ -587,6 +680,18 @@ def _attention(b: OperatorBody) -> Sequence[str]:
     if bias:
         y = b.add("Add", y, bias)
     return [_attended(b, _split(b, y, widths), widths, 3, (*shape[:2], shape[1]))]
+
+
+@_operator("QAttention")
+def _q_attention(b: OperatorBody) -> Sequence[str]:
+    """Attention of the numbers of codes."""
+    bias = b.inputs(8)[2]
+    shape, of_weights = b.type(0).shape or (), b.type(1).static or ()
+    b.need(len(shape) == 3 and len(of_weights) == 2 and not of_weights[1] % 3)
+    b.need(not b.attribute("do_rotary", 0) and not b.attribute("past_present_share_buffer", 0))
+    y = _product_of_codes(b, (0, 3, 6), (1, 4, 7), bias)
+    widths = [of_weights[1] // 3] * 3
+    return [_attended(b, _split(b, y, widths), widths, 5, (*shape[:2], shape[1]))]
 
 
 @_operator("MultiHeadAttention")
