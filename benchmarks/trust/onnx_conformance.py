@@ -19,7 +19,7 @@ import onnx
 from tensmith.errors import TensmithError
 from tensmith.files import write_text
 from tensmith.formula.arith import Array
-from tensmith.frontend import onnx_contrib
+from tensmith.frontend import onnx_contrib, onnx_standard
 from tensmith.frontend.onnx import read_onnx
 from tensmith.frontend.onnx_tensor import ExternalFiles, read_tensor
 from tensmith.ir.interpreter import interpret
@@ -139,13 +139,15 @@ def _heading(total: int, count: int) -> Iterator[str]:
 
 def _of_onnx_runtime() -> str:
     """Which operators have definitions in operators of the table."""
-    names = [name for domain, name in onnx_contrib.defined() if domain]
-    own = [name for domain, name in onnx_contrib.defined() if not domain]
+    names = sorted(name for domain, name in onnx_contrib.BODIES if domain)
+    own = sorted(name for domain, name in onnx_contrib.BODIES if not domain)
     return (
-        "Of the operators that ONNX Runtime's tools write (its transformer optimizer, its static quantizer), "
+        "Of the operators that ONNX Runtime's tools write (its transformer optimizer, its quantizers), "
         f"these are read as bodies of operators of this table: in the domain {onnx_contrib.MICROSOFT}, "
-        f"{', '.join(names)}; in the default domain, {' and '.join(own)} at every opset. "
-        "`frontend/onnx_contrib.py` says what each computes; a use that its body does not cover stays opaque."
+        f"{', '.join(names)}; in the default domain, {' and '.join(own)} at every opset. So are "
+        f"{', '.join(sorted(name for _, name in onnx_standard.BODIES))} of the standard. "
+        "`frontend/onnx_contrib.py` and `frontend/onnx_standard.py` say what each computes; a use that its "
+        "body does not cover stays opaque."
     )
 
 

@@ -12,7 +12,7 @@ from onnx import AttributeProto
 
 from tensmith.errors import ModelError, ProgramError
 from tensmith.formula.arith import Array
-from tensmith.frontend import onnx_contrib
+from tensmith.frontend import onnx_body, onnx_contrib, onnx_standard
 from tensmith.frontend.model_files import node_tensors
 from tensmith.frontend.onnx_control import ControlFlow
 from tensmith.frontend.onnx_file import OnnxFile, open_onnx
@@ -45,6 +45,9 @@ def read_onnx(source: str | Path | bytes | onnx.ModelProto) -> Program:
         return _Reader(file).program()
     except ProgramError as error:
         raise ModelError(f"{file.label}: {error}; export the model again") from error
+
+
+_BODIES = {**onnx_contrib.BODIES, **onnx_standard.BODIES}
 
 
 class _Opaque(Exception):
@@ -197,13 +200,13 @@ class _Reader:
         self.known[node] = (given, found)
 
     def _read_defined(self, proto: onnx.NodeProto) -> bool:
-        """Reads an operator of ONNX Runtime's by its body; False where it is to stay."""
+        """Reads an operator by its body (see onnx_contrib, onnx_standard); False where it is to stay."""
         if standard_domain(proto.domain) and find_onnx(proto.domain, proto.op_type) is not None:
             return False  # a package's own op
         types = [self.facts[name].type if name else None for name in proto.input]
         values = [self.constants.get(name) for name in proto.input]
         version = self.opsets.get("", NEWEST_OPSET)
-        defined = onnx_contrib.expanded(proto, types, values, version, self._free_name)
+        defined = onnx_body.expanded(_BODIES, proto, types, values, version, self._free_name)
         if defined is None:
             return False
         grown: tuple[dict[Any, Any], ...] = (self.facts, self.constants, self.hints, self.known)

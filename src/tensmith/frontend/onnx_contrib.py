@@ -1,195 +1,29 @@
 """Operators that ONNX Runtime's own tools write, as bodies of the standard's operators.
 
 Most are of the domain com.microsoft; a few stand in the default domain, where the standard has none of them.
-A definition says what ONNX Runtime's processor kernels compute. What it does not cover (other attributes,
-outputs, element types) is left as it is.
+A definition says what ONNX Runtime's processor kernels compute.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from functools import reduce
+from collections.abc import Sequence
+from functools import partial, reduce
 from itertools import pairwise
-from typing import Any
 
 import numpy as np
-import onnx
-from onnx import helper, numpy_helper
+from onnx import numpy_helper
 
-from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim
-from tensmith.ir.names import take
-from tensmith.ir.onnx_schema import ELEMENT_CODES, standard_domain
-from tensmith.ir.opaque import renamed
-from tensmith.ir.types import DTYPES, TensorType
+from tensmith.frontend.onnx_body import Bodies, OperatorBody
+from tensmith.ir.onnx_schema import ELEMENT_CODES
 
-# The opset at which bodies are said where the file's is older: the first with LayerNormalization.
-_OPSET = 17
 _FLOATS = ("f16", "f32", "f64")
 _MOST_FLOATS = ("f16", "f32")
 MICROSOFT = "com.microsoft"
 
-
-class _Uncovered(Exception):
-    """A use that a definition does not cover."""
-
-
-class OperatorBody:
-    """The body of one use: reads inputs and attributes of a node, and adds nodes of the default domain."""
-
-    def __init__(
-        self,
-        proto: onnx.NodeProto,
-        types: Sequence[TensorType | None],
-        values: Sequence[Array | None],
-        version: int,
-        fresh: Callable[[str], str],
-    ) -> None:
-        self.name, self.version, self.nodes = proto.op_type, version, list[onnx.NodeProto]()
-        self._proto, self._types, self._values, self._fresh = proto, types, values, fresh
-        self._attributes = {attribute.name: attribute for attribute in proto.attribute}
-        self._read = set[str]()
-        self._base = next(filter(None, proto.output))
-
-    def has(self, index: int) -> bool:
-        """Whether an input is there."""
-        return index < len(self._proto.input) and bool(self._proto.input[index])
-
-    def input(self, index: int) -> str:
-        """The name of an input, which has to be there."""
-        self.need(self.has(index))
-        return str(self._proto.input[index])
-
-    def inputs(self, count: int) -> list[str]:
-        """The first inputs, the only ones that may be there; "" for those left out."""
-        self.need(not any(self._proto.input[count:]))
-        return [self._proto.input[index] if self.has(index) else "" for index in range(count)]
-
-    def wants(self, index: int) -> bool:
-        """Whether an output is asked for."""
-        return index < len(self._proto.output) and bool(self._proto.output[index])
-
-    def type(self, index: int) -> TensorType:
-        """The type of an input, whose rank is known."""
-        self.input(index)
-        type_ = self._types[index]
-        if type_ is None or type_.shape is None:
-            raise _Uncovered
-        return type_
-
-    def value(self, index: int) -> Array:
-        """The value of an input that is a constant of the file."""
-        value = self._values[index] if self.has(index) else None
-        if value is None:
-            raise _Uncovered
-        return value
-
-    def known(self, index: int) -> bool:
-        """Whether an input is a constant of the file."""
-        return self.has(index) and self._values[index] is not None
-
-    def count(self) -> int:
-        """How many inputs there are, those left out among them."""
-        return len(self._proto.input)
-
-    def rank(self, index: int) -> int:
-        """The rank of an input."""
-        return len(self.type(index).shape or ())
-
-    def attribute(self, name: str, default: Any) -> Any:
-        """An attribute of the kind that its default has."""
-        self._read.add(name)
-        if name not in self._attributes:
-            return default
-        value = helper.get_attribute_value(self._attributes[name])
-        value = value.decode() if isinstance(value, bytes) else value
-        self.need(isinstance(value, type(default)) and not self._attributes[name].ref_attr_name)
-        return value
-
-    def given(self, *among: str) -> dict[str, Any]:
-        """Those of some attributes that are given."""
-        names = [name for name in among if name in self._attributes]
-        self._read.update(names)
-        self.need(not any(self._attributes[name].ref_attr_name for name in names))
-        return {name: helper.get_attribute_value(self._attributes[name]) for name in names}
-
-    def all_read(self) -> bool:
-        """Whether the body knows of all attributes that are given."""
-        return self._attributes.keys() <= self._read
-
-    @staticmethod
-    def need(covered: bool) -> None:
-        """Leaves the node as it is unless a condition holds."""
-        if not covered:
-            raise _Uncovered
-
-    def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """A new node of one output, which it gives."""
-        output = self._fresh(f"{self._base}.{op_type.lower()}")
-        self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attributes))
-        return output
-
-    def many(self, op_type: str, count: int, *inputs: str) -> list[str]:
-        """A new node of several outputs, which it gives."""
-        outputs = [self._fresh(f"{self._base}.{op_type.lower()}.{number}") for number in range(count)]
-        self.nodes.append(helper.make_node(op_type, list(inputs), outputs))
-        return outputs
-
-    def constant(self, value: Any, dtype: str) -> str:
-        """A new constant."""
-        return self.add("Constant", value=numpy_helper.from_array(np.array(value, DTYPES[dtype])))
-
-
-Definition = Callable[[OperatorBody], Sequence[str]]
-_DEFINITIONS: dict[tuple[str, str], Definition] = {}
-
-
-def defined() -> list[tuple[str, str]]:
-    """Domain and name of each operator that has a definition."""
-    return sorted(_DEFINITIONS)
-
-
-def expanded(
-    proto: onnx.NodeProto,
-    types: Sequence[TensorType | None],
-    values: Sequence[Array | None],
-    version: int,
-    fresh: Callable[[str], str],
-) -> tuple[list[onnx.NodeProto], int] | None:
-    """What to read in place of a node, and at which opset; None where it is to stay.
-
-    types, values: of the inputs, None where unknown; version: the file's opset; fresh: a new name of a base.
-    """
-    definition = _DEFINITIONS.get((standard_domain(proto.domain), proto.op_type))
-    if definition is None or (proto.op_type == "LayerNormalization" and version >= _OPSET):
-        return None
-    taken = {*proto.input, *proto.output}
-    body = OperatorBody(proto, types, values, max(version, _OPSET), lambda base: take(base, taken, 1))
-    try:
-        for index in filter(body.has, range(len(proto.input))):
-            body.type(index)
-        results = definition(body)
-    except _Uncovered:
-        return None
-    wanted = [*proto.output]
-    if not body.all_read() or any(wanted[len(results) :]) or not all(
-        result for result, name in zip(results, wanted) if name
-    ):  # fmt: skip
-        return None
-    names = {name: fresh(name) for node in body.nodes for name in node.output}
-    names |= {result: name for result, name in zip(results, wanted) if name}
-    nodes = [renamed(node, names) for node in body.nodes]
-    nodes[-1].name = proto.name
-    return nodes, body.version
-
-
-def _operator(*names: str, domain: str = MICROSOFT) -> Callable[[Definition], Definition]:
-    def register(definition: Definition) -> Definition:
-        _DEFINITIONS.update({(domain, name): definition for name in names})
-        return definition
-
-    return register
+BODIES = Bodies()
+_operator = partial(BODIES.operator, domain=MICROSOFT)
 
 
 # Activations
