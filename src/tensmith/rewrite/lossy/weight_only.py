@@ -46,7 +46,7 @@ class WeightOnly(Method):
                 yield Form(steps, "bfloat16 arithmetic", {"precision": "bf16"}, order=50)
 
     def variants(self, start: Form, lost: float) -> Iterable[Form]:
-        """The codes themselves in the file, for engines that keep them so, and packed smaller: by a trellis."""
+        """The codes themselves in the file, for engines that keep them so; a trellis packs them smaller."""
         yield replace(start, steps=(self.step(stored="codes", default_bits=8),))
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
