@@ -21,6 +21,8 @@ demo: $(VENV)/.for-demo
 # A test whose process dies ends the run: what is left would wait for it.
 # Tests start some hundred interpreters: each would compile the package anew if none kept what it compiled.
 test: export PYTHONDONTWRITEBYTECODE =
+# Threads of linear algebra wait for each other by spinning, on cores that the other worker needs.
+test: export OMP_NUM_THREADS = 1
 test: $(VENV)/.for-test
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
