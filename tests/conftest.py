@@ -68,6 +68,12 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish() -> None:
+    """Nor does the last one, as the process ends: pytest collects twice, through all that tests have left."""
+    gc.freeze()
+
+
 ROOT = Path(__file__).resolve().parent.parent
 
 
