@@ -17,6 +17,7 @@ from tensmith.lifting.assumptions import REGROUPED
 from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import Function
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.source.python.read import read_python
 from tensmith.lifting.summarize import summarize
@@ -46,10 +47,15 @@ FOUND = {str(kernel): kernel for kernel in ALL}
 
 
 @cache
+def functions(path: Path) -> list[Function | Refusal]:
+    return read_python(path) if path.suffix == ".py" else read_c(path)
+
+
+@cache
 def summary_of(name: str, wide: bool = False) -> Summary:
     kernel: Kernel = FOUND[name]
-    read = read_python if kernel.path.suffix == ".py" else read_c
-    (function,) = [f for f in read(kernel.path) if isinstance(f, Function) and f.name == kernel.function]
+    read = functions(kernel.path)
+    (function,) = [f for f in read if isinstance(f, Function) and f.name == kernel.function]
     return summarize(widened(function) if wide else function)
 
 
