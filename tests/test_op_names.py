@@ -31,7 +31,7 @@ LEFT = {
     "equality/cuts.py": (1, "a guess where degrees grow; a wrong one costs time alone"),
     "equality/sampling.py": (1, "the numbers at which an op cuts a size"),
     "evaluate/count.py": (1, "what engines take into the kernel beside it"),
-    "rewrite/exact/codes.py": (2, "what a lemma says of codes that are raised: moves, paddings, largest ones"),
+    "rewrite/exact/codes.py": (2, "the ops that the rule's lemmas are about"),
     "rewrite/exact/elementwise.py": (1, "a pattern with any elementwise op at its root"),
     "rewrite/exact/identity.py": (1, "an identity needs no other one in its place"),
     "rewrite/exact/merge.py": (3, "the ops that the rule's lemmas are about"),

@@ -146,16 +146,16 @@ def _readers(program: Program, value: str) -> list[Node] | None:
         for node in program.consumers.get(name, ()):
             if node.inputs.count(name) > 1 or node.inputs[0] != name:
                 return None
-            if decodes(node) or (_pads(node) and node.attrs["mode"] == "constant"):
+            if decodes(node) or _pads_a_number(node):
                 found[node] = None
-            elif node.op not in (*_MOVES, "max_pool") or (node.op != "split" and len(node.outputs) > 1):
+            elif node.op not in (*_MOVES, "max_pool") or (len(node.outputs) > 1 and not node.traits.moves):
                 return None
             moved += [] if decodes(node) else filter(None, node.outputs)
     return list(found)
 
 
-def _pads(node: Node) -> bool:
-    return node.op == "pad"
+def _pads_a_number(node: Node) -> bool:
+    return node.op == "pad" and node.attrs["mode"] == "constant"
 
 
 def _signed_number(program: Program, node: Node) -> Array | None:
@@ -164,7 +164,7 @@ def _signed_number(program: Program, node: Node) -> Array | None:
     if number:
         value = program.constants.get(number)
         return value if value is not None and value.dtype == np.int8 else None
-    shape = () if _pads(node) else program.type(parameter).static
+    shape = () if _pads_a_number(node) else program.type(parameter).static
     return None if shape is None else np.zeros(shape, np.int8)
 
 
