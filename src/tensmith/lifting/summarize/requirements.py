@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
@@ -119,7 +119,7 @@ def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> It
             yield from _from_zero(run, access, subscript, where)
             known = _length_at(run, access, axis)
             if not _proves(run, access, known - 1 - subscript):
-                _note(run, lengths, access, axis, Need(_highest(access, subscript) + 1, where))
+                _note(run, lengths, access, axis, Need(_highest(run, access, subscript) + 1, where))
     else:
         yield from _flat(run, access, where, lengths)
 
@@ -170,7 +170,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
             yield from _from_zero(run, access, subscript, where)
         for subscript, size in zip(access.at[1:], run.rows(access.array), strict=True):
             yield from _below(run, access, subscript, size, where)
-        last = run.in_memory(access.array, tuple(_highest(access, subscript) for subscript in access.at))
+        last = run.in_memory(access.array, tuple(_highest(run, access, subscript) for subscript in access.at))
         _note(run, lengths, access, 0, Need(last[0] + 1, where))
         return
     at = at if len(at) == len(strides) else split(at[0], strides, access.scope)
@@ -183,7 +183,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
         if axis:
             size = long_division(strides[axis - 1], strides[axis])[0]
             yield from _below(run, access, subscript, size, where)
-        flat = flat + strides[axis] * _highest(access, subscript)
+        flat = flat + strides[axis] * _highest(run, access, subscript)
     _note(run, lengths, access, 0, Need(flat + 1, where))
 
 
@@ -222,10 +222,14 @@ def _below(
     yield at_least(low, run.plan, where)
 
 
-def _highest(access: Access, subscript: Poly) -> Poly:
+def _highest(run: Execution, access: Access, subscript: Poly) -> Poly:
+    """The least bound of a subscript; of several where it is not known which is, the shortest for callers."""
     low = None if access.scope.proves(subscript) else access.scope.lower(subscript)
     scope = access.scope if low is None else access.scope.knowing((low,))  # it is required (`_from_zero`)
     high = scope.upper(subscript)
+    for other in scope.uppers(subscript):
+        if high is not None and len(_shown(other, run.plan).terms) < len(_shown(high, run.plan).terms):
+            high = high if scope.proves(other - high) else other
     if high is None:
         raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
     return high
@@ -233,10 +237,11 @@ def _highest(access: Access, subscript: Poly) -> Poly:
 
 @dataclass(frozen=True)
 class Need:
-    """A length that an array needs where branches are taken."""
+    """A length that an array needs where branches are taken. ran: sizes that are at least 1 wherever it does."""
 
     poly: Poly
     where: Path = ()
+    ran: frozenset[str] = frozenset()
 
 
 Lengths: TypeAlias = dict[tuple[str, int], list[Need]]
@@ -245,9 +250,15 @@ Lengths: TypeAlias = dict[tuple[str, int], list[Need]]
 def _note(run: Execution, lengths: Lengths, access: Access, axis: int, need: Need) -> None:
     """Keep a needed length, unless one kept is as long; drop those that this one exceeds."""
     kept = lengths.setdefault((access.array, axis), [])
+    ran = frozenset(
+        size.symbol for size in run.plan.sizes if access.scope.proves(Poly.symbol(size.symbol) - 1)
+    )
+    need = replace(need, ran=ran)
     while (other := next((o for o in kept if _otherwise(run, o, need)), None)) is not None:
         kept.remove(other)  # both branches need it
-        need = Need(need.poly, tuple(step for step in need.where if step in other.where))
+        need = Need(
+            need.poly, tuple(step for step in need.where if step in other.where), need.ran & other.ran
+        )
     if any(_covers(run, other, need) for other in kept):
         return
     kept[:] = [other for other in kept if not _covers(run, need, other)]
@@ -256,7 +267,7 @@ def _note(run: Execution, lengths: Lengths, access: Access, axis: int, need: Nee
 
 def _covers(run: Execution, one: Need, other: Need) -> bool:
     """Whether one need holds wherever another does, and is as long."""
-    return set(one.where) <= set(other.where) and _as_long(run, one.poly, other.poly)
+    return set(one.where) <= set(other.where) and _as_long(run, one.poly, other.poly, other.ran)
 
 
 def _otherwise(run: Execution, one: Need, other: Need) -> bool:
@@ -265,8 +276,8 @@ def _otherwise(run: Execution, one: Need, other: Need) -> bool:
     return (
         len(a) == len(b) == 1
         and {(condition, not holds) for condition, holds in a} == b
-        and _as_long(run, one.poly, other.poly)
-        and _as_long(run, other.poly, one.poly)
+        and _as_long(run, one.poly, other.poly, other.ran)
+        and _as_long(run, other.poly, one.poly, one.ran)
     )
 
 
@@ -367,15 +378,22 @@ def _by_arguments(run: Execution, condition: Term) -> bool:
     return not any(mark in name for name in symbols(condition) for mark in "%@ ")
 
 
-def _as_long(run: Execution, longer: Poly, shorter: Poly) -> bool:
+def _as_long(run: Execution, longer: Poly, shorter: Poly, ran: Collection[str] | None = None) -> bool:
     """Whether one length suffices for another as callers see them.
 
-    A size that is not its parameter may be more than what is shown for it, and what is read outside of every
-    loop is read for negative parameters too.
+    A size that is not its parameter may be more than what is shown for it, and what is read outside of a
+    loop is read where the parameter that it runs to is negative, too. ran: sizes that are at least 1 where the
+    shorter is needed; None: all.
     """
     raw = _shown(longer, run.plan) - _shown(shorter, run.plan)
     outside = shorter.constant is not None
-    other = {size.symbol for size in run.plan.sizes if outside or size.poly != Poly.symbol(size.symbol)}
+    other = {
+        size.symbol
+        for size in run.plan.sizes
+        if outside
+        or size.poly != Poly.symbol(size.symbol)
+        or not (ran is None or size.symbol in ran or size.symbol in shorter.symbols())
+    }
     return Scope(run.plan.never_negative - other, facts=tuple(_claimed(run))).proves(raw)
 
 
