@@ -126,6 +126,7 @@ ORDINARY = [
     *(("joins.c", "one_after_the_other", (n, m, n + m, n, m)) for n in (0, 1, 5) for m in (0, 1, 5)),
     *(("joins.c", "framed_by_zeros", (n, n + 2 * p, n, p)) for n in (0, 1, 5) for p in (0, 1, 2)),
     *(("joins.c", "plane_framed_by_zeros", (6, (2 + 2 * p) * (3 + 2 * p), 2, 3, p)) for p in (0, 1, 2)),
+    ("joins.c", "put_into_zeros", (6, 20, 2, 3)),
     *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),

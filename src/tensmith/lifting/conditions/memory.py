@@ -190,7 +190,7 @@ def _runs_over(arena: Arena, digit: ProofTerm, stride: ProofTerm) -> bool:
         return False
     for known in arena.known:
         bound = arena.shift(arena.add(known, digit), 1)
-        if known.op == "poly" and ((digit,), -1) in monomials(known) and len(monomials(bound)) == 1:
+        if known.op == "poly" and ((digit,), -1) in monomials(known):
             quotient, rest = _long_division(arena, bound, stride)
             if rest.constant == 0 and quotient.constant is None:
                 return True

@@ -23,3 +23,13 @@ void plane_framed_by_zeros(const float *x, float *y, int h, int w, int p)
             y[i * columns + j] = r >= 0 && r < h && c >= 0 && c < w ? x[r * w + c] : 0;
         }
 }
+
+void put_into_zeros(const float *x, float *y, int h, int w)
+{
+    int rows = h + 2, columns = w + 2;
+    for (int i = 0; i < rows * columns; i++)
+        y[i] = 0;
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++)
+            y[(i + 1) * columns + j + 1] = x[i * w + j];
+}
