@@ -149,16 +149,41 @@ class SizeAlgebra:
                 top, bottom = self.divided(left, scope), self.poly(right)
                 if top is None or bottom is None or varies(bottom):
                     return None
-                if operator in ("div", "fmod") and not scope.proves(top):
-                    low = scope.lower(top)
-                    if low is None or low.constant is not None:
-                        return None
-                    self.claim(low)
-                    self.used(scope, low)
+                scope = self._scaled(top, operator, bottom, scope)
+                if operator in ("div", "fmod") and not self._made_natural(top, scope):
+                    return None
                 self.claim(bottom - 1)
                 self.used(scope, bottom)
                 return top // bottom if operator in ("div", "floor_div") else top % bottom
+            case Call(operator, (left, right), MachineType("int", signed=True)) if operator in POLYNOMIAL:
+                a, b = self.divided(left, scope), self.divided(right, scope)
+                return None if a is None or b is None else POLYNOMIAL[operator](a, b)
         return self.poly(term)
+
+    def _scaled(self, top: Poly, operator: str, bottom: Poly, scope: Scope) -> Scope:
+        """The scope where what counters are multiplied by is claimed to be above 0 in what is divided: where it
+        may be negative and the division truncates, or it may be 0 and the quotient, as of i * m // n, ends
+        where m does."""
+        steps = (top.coefficient(name) for name, _ in scope.ranges)
+        for step in [step for step in steps if step is not None and not varies(step)]:
+            truncates = operator in ("div", "fmod") and scope.decides(step) is None
+            ends = operator in ("div", "floor_div") and bottom.constant is None and step.constant is None
+            if (truncates or ends) and not scope.proves(step - 1):
+                self.claim(step - 1)
+                self.used(scope, step)
+                scope = scope.knowing((step - 1,))
+        return scope
+
+    def _made_natural(self, top: Poly, scope: Scope) -> bool:
+        """Whether what is divided is not negative, or its least is claimed not to be."""
+        if scope.proves(top):
+            return True
+        low = scope.lower(top)
+        if low is None or low.constant is not None:
+            return False
+        self.claim(low)
+        self.used(scope, low)
+        return True
 
     def _remainder(self, operator: str, top: Poly | None, by: int) -> Poly | None:
         """What is left of a division by a number, or of bits: the last ones, or all but those."""

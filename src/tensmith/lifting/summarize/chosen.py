@@ -108,7 +108,7 @@ def _below(bound: Poly, positions: Sequence[Chosen]) -> bool:
 
 
 def _above(bound: Poly, positions: Sequence[Chosen]) -> bool:
-    return all(inside.proves(bound - poly) for poly, inside in positions)
+    return all(inside.proves(bound - poly) or bound in inside.uppers(poly) for poly, inside in positions)
 
 
 @dataclass

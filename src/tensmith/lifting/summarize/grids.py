@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from itertools import combinations, pairwise
 from math import gcd
 
-from tensmith.formula.poly import FloorDiv, Poly, long_division
+from tensmith.formula.poly import FloorDiv, Monomial, Poly, long_division
 from tensmith.lifting.loops import Array
 from tensmith.lifting.summarize.plan import DerivationPlan
 from tensmith.lifting.summarize.scope import Scope
@@ -195,7 +195,7 @@ def _candidates(
     alone: dict[Poly, None] = {}  # the factor of the only counter may be a diagonal's
     for poly, scope in accesses:
         counters = [name for name, _ in scope.ranges if name in poly.symbols()]
-        factors = [factor for name in counters if (factor := poly.coefficient(name)) is not None]
+        factors = [factor for name in counters for factor in _factors(poly, name)]
         for factor in factors:
             if factor.constant is None and not any("%" in symbol for symbol in factor.symbols()):
                 (found if len(counters) > 1 else alone)[factor] = None
@@ -212,6 +212,25 @@ def _candidates(
     more = [each for each in dict.fromkeys((*leads, *shares)) if each not in kept]
     more = more[: _MOST_CANDIDATES - len(kept)]
     return sorted((*kept, *more), key=_degree, reverse=True), frozenset(shares).difference(kept), needed
+
+
+def _factors(poly: Poly, name: str) -> Iterator[Poly]:
+    """What a counter is multiplied by; what its quotients are, where it stands in these alone."""
+    plain: dict[Monomial, int] = {}
+    divided: list[Poly] = []
+    for monomial, coefficient in poly.terms:
+        atoms = [
+            atom
+            for atom, _ in monomial
+            if name == atom or (isinstance(atom, FloorDiv) and name in atom.symbols())
+        ]
+        if len(atoms) == 1:
+            rest = tuple(each for each in monomial if each[0] != atoms[0])
+            if atoms[0] == name:
+                plain[rest] = coefficient
+            else:
+                divided.append(Poly.from_terms({rest: coefficient}))
+    yield from [Poly.from_terms(plain)] if plain else divided
 
 
 def _shares(factor: Poly) -> Iterator[Poly]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, uncast
-from tensmith.formula.poly import Poly, long_division
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, long_division, map_divisions
 from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
@@ -15,7 +15,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.algebra import symbols, varies
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
-from tensmith.lifting.summarize.plan import DerivationPlan, at_least_text, display
+from tensmith.lifting.summarize.plan import at_least_text, display
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Divisor, Lookup
 from tensmith.lifting.summarize.wording import under
@@ -64,27 +64,40 @@ def _implied(requirement: Requirement, others: Iterable[Requirement]) -> bool:
     return any(room is not None and room > 0 for room in rooms) or requirement.poly == 0
 
 
-def at_least(poly: Poly, plan: DerivationPlan, where: Path = ()) -> Requirement:
+def at_least(poly: Poly, run: Execution, where: Path = ()) -> Requirement:
     """poly >= 0 under branches; a factor that is never negative is left out."""
-    raw = _shown(poly, plan)
+    raw = _shown(poly, run)
     if len(raw.terms) == 1 and raw.terms[0][1] > 0:
         ((monomial, _),) = raw.terms
-        rest = tuple((atom, power) for atom, power in monomial if atom not in plan.never_negative)
+        rest = tuple((atom, power) for atom, power in monomial if atom not in run.plan.never_negative)
         if rest:
             raw = Poly.from_terms({rest: 1})
     return Requirement("at_least", under(at_least_text(raw), where), raw, where=where)
 
 
-def _shown(poly: Poly, plan: DerivationPlan) -> Poly:
-    """The polynomial with sizes that are not named like their parameter written out."""
-    return poly.substitute({symbol: raw for symbol, raw in plan.raw.items() if raw != Poly.symbol(symbol)})
+def _shown(poly: Poly, run: Execution) -> Poly:
+    """The polynomial with sizes that are not named like their parameter written out, -1 // n as it is for n
+    that is claimed to be above 0."""
+    raw = {symbol: raw for symbol, raw in run.plan.raw.items() if raw != Poly.symbol(symbol)}
+    divisors = {(claim + 1).substitute(raw) for claim in _always(run)}
+
+    def known(division: FloorDiv) -> Poly:
+        just = division.top == -1 and division.bottom in divisors
+        return Poly.of(-1) if just else floor_div(division.top, division.bottom)
+
+    return map_divisions(poly.substitute(raw), known)
+
+
+def _always(run: Execution) -> set[Poly]:
+    """What is claimed on all paths, whatever loops count."""
+    return {poly for poly, scope in run.algebra.claims if not scope.path and not varies(poly)}
 
 
 def _claims(run: Execution) -> Iterator[Requirement]:
     scope = Scope(run.plan.never_negative)
     for poly, here in dict.fromkeys((*run.algebra.claims, *run.algebra.fits)):
         if (not scope.proves(poly) or poly.symbols() & run.algebra.alone) and not varies(poly):
-            yield at_least(poly, run.plan, _branches(run, here))
+            yield at_least(poly, run, _branches(run, here))
     for size in run.plan.sizes:
         if size.symbol in run.algebra.exact:
             yield Requirement("at_least", at_least_text(size.poly), size.poly)
@@ -96,7 +109,9 @@ def _claims(run: Execution) -> Iterator[Requirement]:
 def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
     """left: arrays that some paths leave alone (`_left_alone`)."""
     lengths: Lengths = {}
+    claimed = sorted(_always(run), key=str)
     for access in run.accesses:
+        access = replace(access, scope=access.scope.knowing(claimed))
         where = _around(run, access, left)
         if access.array in run.locals:
             yield from _inside_local(run, access, where)
@@ -111,7 +126,7 @@ def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> It
     """What keeps an access inside a parameter's array under branches; the lengths it needs are noted."""
     for step in _steps(access):
         if not access.scope.proves(step):
-            yield at_least(step, run.plan, where)
+            yield at_least(step, run, where)
             access = replace(access, scope=access.scope.knowing((step,)))
     grid = run.plan.grids.get(access.array)
     if run.arrays[access.array].memory == "nested" and (grid is None or len(grid.strides) < 2):
@@ -174,7 +189,7 @@ def _flat(run: Execution, access: Access, where: Path, lengths: Lengths) -> Iter
         _note(run, lengths, access, 0, Need(last[0] + 1, where))
         return
     at = at if len(at) == len(strides) else split(at[0], strides, access.scope)
-    if len(access.at) == 1 and any(poly.divisions() for poly in at):
+    if len(access.at) == 1 and any(poly.divisions() for poly in at) and not access.at[0].divisions():
         at, strides = access.at, (Poly.of(1),)  # quotient and remainder are in range by themselves
     for subscript in at:
         yield from _from_zero(run, access, subscript, where)
@@ -200,12 +215,12 @@ def _from_zero(
 ) -> Iterator[Requirement]:
     if access.scope.proves(subscript):
         if not where and not varies(subscript) and not Scope(run.plan.never_negative).proves(subscript):
-            yield at_least(subscript, run.plan)  # the program reads it once, whether the loop runs or not
+            yield at_least(subscript, run)  # the program reads it once, whether the loop runs or not
         return
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
         raise _unbounded(access, f"{display(subscript)} may be negative")
-    yield at_least(low, run.plan, where)
+    yield at_least(low, run, where)
 
 
 def _below(
@@ -219,7 +234,7 @@ def _below(
         raise _unbounded(
             access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
         )
-    yield at_least(low, run.plan, where)
+    yield at_least(low, run, where)
 
 
 def _highest(run: Execution, access: Access, subscript: Poly) -> Poly:
@@ -228,7 +243,7 @@ def _highest(run: Execution, access: Access, subscript: Poly) -> Poly:
     scope = access.scope if low is None else access.scope.knowing((low,))  # it is required (`_from_zero`)
     high = scope.upper(subscript)
     for other in scope.uppers(subscript):
-        if high is not None and len(_shown(other, run.plan).terms) < len(_shown(high, run.plan).terms):
+        if high is not None and len(_shown(other, run).terms) < len(_shown(high, run).terms):
             high = high if scope.proves(other - high) else other
     if high is None:
         raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
@@ -385,7 +400,7 @@ def _as_long(run: Execution, longer: Poly, shorter: Poly, ran: Collection[str] |
     loop is read where the parameter that it runs to is negative, too. ran: sizes that are at least 1 where the
     shorter is needed; None: all.
     """
-    raw = _shown(longer, run.plan) - _shown(shorter, run.plan)
+    raw = _shown(longer, run) - _shown(shorter, run)
     outside = shorter.constant is not None
     other = {
         size.symbol
@@ -405,7 +420,7 @@ def _claimed(run: Execution) -> Iterator[Poly]:
 
 
 def _length(run: Execution, array: str, axis: int, need: Need) -> Iterator[Requirement]:
-    raw = _shown(need.poly, run.plan)
+    raw = _shown(need.poly, run)
     if len(run.plan.grids[array].strides) > 1:
         # Rows are counted in sizes: a parameter in it that loops run to must be its size, at least 0.
         path = [step for step in _canonical(run, need.where) if isinstance(step, Poly)]
@@ -413,7 +428,7 @@ def _length(run: Execution, array: str, axis: int, need: Need) -> Iterator[Requi
         for size in run.plan.sizes:
             written_out = size.symbol in raw.symbols() - need.poly.symbols()
             if written_out and size.poly == Poly.symbol(size.symbol) and not known.proves(size.poly):
-                yield at_least(size.poly, run.plan, need.where)
+                yield at_least(size.poly, run, need.where)
     nested = run.arrays[array].memory == "nested"
     shown = as_shown(length_symbol(array, axis)) if nested else f"elements of {array}"
     text = under(f"{shown} >= {display(raw)}", need.where)
@@ -443,7 +458,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
         if _excluded(divisor) or (poly is not None and poly - 1 in claimed):
             continue
         if poly is not None and not varies(poly):
-            raw, where = _shown(poly, run.plan), _branches(run, divisor.scope)
+            raw, where = _shown(poly, run), _branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
         else:
             divided = uncast(term, _keeps_bits)

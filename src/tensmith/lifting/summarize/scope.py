@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from typing import TypeAlias
 
 from tensmith.formula.expr import Choose
-from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
+from tensmith.formula.poly import FloorDiv, Poly, floor_div, long_division, map_divisions
 from tensmith.lifting.summary import Term
 
 Conjunction: TypeAlias = tuple[Poly, ...]
@@ -112,7 +113,10 @@ class Scope:
     def uppers(self, poly: Poly) -> Iterator[Poly]:
         """The upper bounds found that name no index variable."""
         masks = [fact for fact in self.facts if not fact.symbols().isdisjoint(self._extents)]
-        masks += [mask for mask in self._floors(poly) if not mask.symbols().isdisjoint(self._extents)]
+        floors = [mask for mask in self._floors(poly) if not mask.symbols().isdisjoint(self._extents)]
+        masks += floors
+        if len(poly.divisions()) > 1:
+            masks += [one + other for one, other in combinations(floors, 2)]
         for candidate in (poly, self._divided(poly), *(poly + mask for mask in masks)):
             for low in self._lower(-candidate):
                 if not low.symbols() & self._extents.keys():
@@ -134,7 +138,7 @@ class Scope:
             return map_divisions(floor_div(top, division.bottom), below_0)
 
         def below_0(division: FloorDiv) -> Poly:
-            just = division.top.constant == -1 and self._above_0(division.bottom)
+            just = self.refutes(division.top) and self._above_0(division.bottom)
             return Poly.of(-1) if just else floor_div(division.top, division.bottom)
 
         for monomial, coefficient in poly.terms:
@@ -148,13 +152,25 @@ class Scope:
         return poly.constant > 0 if poly.constant is not None else self._positive(poly - 1)
 
     def _floors(self, poly: Poly) -> list[Poly]:
-        """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom."""
+        """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom, times what the
+        bottom and the quotient are multiplied by."""
         found = []
         for atom in poly.divisions():
             if self._above_0(atom.bottom):
                 rest = atom.top - atom.bottom * Poly(((((atom, 1),), 1),))
                 found += [rest, atom.bottom - 1 - rest]
+                found += [bound * times for times in self._times(poly, atom) for bound in found[-2:]]
         return found
+
+    def _times(self, poly: Poly, atom: FloorDiv) -> list[Poly]:
+        """What is never negative and the bottom and the quotient of a division are multiplied by."""
+        held = (
+            Poly.from_terms({tuple(each for each in monomial if each[0] != atom): abs(coefficient)})
+            for monomial, coefficient in poly.terms
+            if (atom, 1) in monomial
+        )
+        times = (long_division(factor, atom.bottom) for factor in held)
+        return [by for by, rest in times if rest == 0 and by.constant is None and self._positive(by)]
 
     @cached_property
     def _extents(self) -> dict[str, Poly]:

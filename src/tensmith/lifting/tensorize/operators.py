@@ -135,15 +135,12 @@ def _select(lowering: Lowering, term: Call) -> Tensor:
 
 def gathered(lowering: Lowering, term: Read) -> Tensor:
     """Elements at positions of which no view can be made."""
-    places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None]
-    if len(places) > 1 or len(lowering.grid(term.tensor).strides) > 1:
-        raise Refusal(
-            f"'{term.tensor}' is read at quotients or remainders of loop counters along several axes, or in "
-            "rows of flat memory, which is no view of it and no gather; use arrays of one axis"
-        )
+    places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None] or [0]
     subscripts = tuple(Size(at, I64) for at in term.indices)
     call = Call("element", (Read(term.tensor, (), term.type), *subscripts), term.type)
-    place = places[0] if places else 0
+    if len(places) > 1 or len(lowering.grid(term.tensor).strides) > 1:
+        return _gather(lowering, call, {place: _reached(lowering, call, place) for place in places})
+    (place,) = places
     if lowering.choices and not holds_one(lowering, term, place):
         raise Refusal(
             f"'{term.tensor}' is read in some iterations only, and that it holds an element in the others is "
