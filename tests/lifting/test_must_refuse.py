@@ -167,6 +167,7 @@ RECURRENCES = {
     "s = s * 33 + a[i]": "multiplied by 33",
     "s = (s << 1) + s + a[i]": "multiplied by 3",
     "s = s + 0.5f * a[i]": "cut off to an integer",
+    "s = n * s + a[i]": "multiplied by n",
 }
 
 
@@ -181,7 +182,7 @@ def test_recurrences_without_a_tensor_operation_are_named(step: str, tmp_path: P
 
 
 CONDITIONS = {
-    "i < n / m": "divides by what is no constant",
+    "i < n / a[0]": "divides by what is no constant and no argument",
     "a[i] != 0": "reads 'a'",
     "i < n || i < m": "either of two cases",
     "s < n": "'s', which its condition tests",

@@ -72,6 +72,7 @@ class Arena:
         self._falling: list[
             frozenset[tuple[ProofTerm, ...]]
         ] = []  # of each known, the monomials it subtracts
+        self.settled = 0  # how many of the known hold of every call
         self._decided: dict[ProofTerm, bool] = {}
         self._complements: dict[ProofTerm, ProofTerm] = {}
         self.true, self.false = self._make("true", "Bool", ()), self._make("false", "Bool", ())
@@ -95,7 +96,7 @@ class Arena:
     def app(self, function: str, sort: Sort, args: Sequence[ProofTerm]) -> ProofTerm:
         """A free function applied; without arguments, a symbol. Of what is never negative, truncated
         quotients are floored ones."""
-        if function == "tdiv" and (args[1].constant or 0) > 0 and self._never_negative(args[0], 0):
+        if function == "tdiv" and self._always(self.shift(args[1], -1)) and self._always(args[0]):
             function = "fdiv"
         return self._make("app", sort, (function, *args)) if args else self.symbol(function, sort)
 
@@ -250,20 +251,24 @@ class Arena:
         return self._decided[node]
 
     def _never_negative(self, node: ProofTerm, depth: int) -> bool:
-        return self._covered(dict(monomials(node)), depth if node.sort == "Int" else 0)
+        return self._covered(dict(monomials(node)), depth if node.sort == "Int" else 0, len(self.known))
 
-    def _covered(self, total: Monomials, depth: int) -> bool:
-        """Whether a sum is one of natural products and of at most `depth` known polynomials."""
+    def _always(self, node: ProofTerm) -> bool:
+        """Whether node is never negative in any call, whatever is known where it is made."""
+        return self._covered(dict(monomials(node)), 2, self.settled)
+
+    def _covered(self, total: Monomials, depth: int, among: int) -> bool:
+        """Whether a sum is one of natural products and of at most `depth` of the first known polynomials."""
         falling = [atoms for atoms, c in total.items() if c < 0]
         if not falling and self.natural.issuperset(itertools.chain(*total)):
             return True
         if depth == 0 or (falling == [()] and depth < 2):
             return False
-        for fact, below in zip(self.known, self._falling):
+        for fact, below in itertools.islice(zip(self.known, self._falling), among):
             if not below.isdisjoint(falling):
                 rest = dict(total)
                 _accumulate(rest, fact, -1)
-                if self._covered({atoms: c for atoms, c in rest.items() if c}, depth - 1):
+                if self._covered({atoms: c for atoms, c in rest.items() if c}, depth - 1, among):
                     return True
         return False
 

@@ -109,7 +109,12 @@ def quotient_of(arena: Arena, function: str, a: ProofTerm, b: ProofTerm) -> Proo
     if b.op == "ite":  # a divisor that is replaced where it is 0
         condition, c, d = b.args
         return arena.ite(condition, quotient_of(arena, function, a, c), quotient_of(arena, function, a, d))
-    return arena.app(function, "Int", (a, b))
+    found = arena.app(function, "Int", (a, b))
+    start = dict(monomials(a)).get((), 0)
+    if bottom and bottom > 0 and start // bottom and found.args[0] == "fdiv":
+        whole = int(start // bottom)  # (a + b) // b is a // b + 1, as in polynomials
+        return arena.shift(arena.app("fdiv", "Int", (arena.shift(a, -whole * int(bottom)), b)), whole)
+    return found
 
 
 def divided(arena: Arena, a: ProofTerm, b: ProofTerm) -> ProofTerm | None:

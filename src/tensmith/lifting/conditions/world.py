@@ -98,6 +98,7 @@ class ProofWorld:
         self.stated = {**self.scope, **parameters}
         for requirement in self.summary.requires:
             self._require(requirement)
+        self.arena.settled = len(self.arena.known)
 
     @property
     def zero(self) -> ProofTerm:

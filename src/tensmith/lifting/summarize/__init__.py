@@ -31,6 +31,7 @@ from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
+from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
 from tensmith.lifting.summary import StridedMemory, Summary, length_symbol
 
@@ -139,7 +140,7 @@ def _improved(
     sized = plan_sizes(extents, _unsigned(function), taken)
     parameters = function.arrays
     declared = {name: run.rows(name) for name in parameters}
-    subscripts = [(a.array, a.at, a.scope) for a in accesses if a.array in parameters]
+    subscripts = [(a.array, a.at, _written_out(run, a.scope)) for a in accesses if a.array in parameters]
     stored = {access.array for access in accesses if access.stored}
     chosen = choose(parameters, declared, subscripts, plan, looked_up, stored)
     grids = {
@@ -149,3 +150,16 @@ def _improved(
         for name, grid in {**plan.grids, **chosen}.items()
     }
     return replace(sized, grids=grids)
+
+
+def _written_out(run: Execution, scope: Scope) -> Scope:
+    """A scope with what is claimed, where sizes that are quotients by arguments are written out."""
+    quotients = {
+        symbol: raw.substitute(run.plan.symbols) - (held - Poly.symbol(symbol))
+        for raw, held in run.plan.opaque.items()
+        for symbol in held.symbols()
+        if any(division.bottom.constant is None for division in raw.divisions())
+    }
+    ranges = tuple((name, extent.substitute(quotients)) for name, extent in scope.ranges)
+    facts = tuple(fact.substitute(quotients) for fact in scope.facts)
+    return replace(scope, ranges=ranges, facts=facts).knowing(run.algebra.promised)

@@ -11,7 +11,7 @@ from operator import add, mul, sub
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size, fresh, rebuilt
 from tensmith.formula.functions import COMPARISONS, DIVISIONS, EXTREMES, WRAPPING
-from tensmith.formula.poly import Poly
+from tensmith.formula.poly import FloorDiv, Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.formula.walk import polys, walk
 from tensmith.lifting.summarize.constants import (
@@ -161,9 +161,9 @@ class SizeAlgebra:
         return self.poly(term)
 
     def _scaled(self, top: Poly, operator: str, bottom: Poly, scope: Scope) -> Scope:
-        """The scope where what counters are multiplied by is claimed to be above 0 in what is divided: where it
-        may be negative and the division truncates, or it may be 0 and the quotient, as of i * m // n, ends
-        where m does."""
+        """The scope where what counters are multiplied by in what is divided is claimed to be above 0: where
+        it may be negative and the division truncates, or may be 0 and the quotient ends where it does, as
+        i * m // n does below m."""
         steps = (top.coefficient(name) for name, _ in scope.ranges)
         for step in [step for step in steps if step is not None and not varies(step)]:
             truncates = operator in ("div", "fmod") and scope.decides(step) is None
@@ -179,8 +179,8 @@ class SizeAlgebra:
         if scope.proves(top):
             return True
         low = scope.lower(top)
-        if low is None or low.constant is not None:
-            return False
+        if low is None or all(coefficient < 0 for monomial, coefficient in low.terms if monomial):
+            return False  # of i - s that s <= 0 is no condition that callers mean
         self.claim(low)
         self.used(scope, low)
         return True
@@ -249,6 +249,11 @@ class SizeAlgebra:
         """Note that a polynomial must be >= 0 here."""
         if not self.here.proves(poly):
             self.claims.append((poly, self.here))
+
+    @property
+    def promised(self) -> list[Poly]:
+        """What is claimed on all paths, and so required, whatever loops count."""
+        return list(dict.fromkeys(poly for poly, here in self.claims if not here.path and not varies(poly)))
 
     def used(self, scope: Scope, *polys: Poly) -> None:
         """Note that parameters were taken for their sizes at a place."""
@@ -386,7 +391,7 @@ class SizeAlgebra:
             case Call(operator, (left, right)) if operator in COMPARISONS:
                 a, b = (
                     self.poly(left),
-                    self._bound(right) if bound and operator == "less" else self.poly(right),
+                    self._bound(right, scope) if bound and operator == "less" else self.poly(right),
                 )
                 if a is None or b is None or is_open(b - a):
                     return None
@@ -422,13 +427,25 @@ class SizeAlgebra:
         kept = [scope.shorter(case) for case in found]
         return tuple(dict.fromkeys(case for case in kept if case is not None))
 
-    def _bound(self, term: Term) -> Poly | None:
+    def _bound(self, term: Term, scope: Scope) -> Poly | None:
         """What counts up below a truncated quotient counts up below a floored one: both end it at 0."""
         quotient = term.args[0] if isinstance(term, Call) and term.function == "cast" else term
         match quotient:
             case Call("div", arguments, type_):
-                return self.poly(Call("floor_div", arguments, type_))
-        return self.poly(term)
+                term = Call("floor_div", arguments, type_)
+        found = self.poly(term)
+        return self.steady(term, scope) if found is None else found
+
+    def steady(self, term: Term, scope: Scope) -> Poly | None:
+        """A position of which no loop changes what is divided. That divisors are above 0 is claimed on all
+        paths, as sizes are computed on all."""
+        asked = self.aside().divided(term, scope)
+        if asked is None or is_open(asked) or any(map(varies, map(_quotient, asked.divisions()))):
+            return None
+        for division in asked.divisions():
+            if division.bottom.constant is None and division.bottom - 1 not in self.promised:
+                self.claims.append((division.bottom - 1, Scope()))
+        return self.divided(term, scope)
 
     def negated(self, condition: Term, scope: Scope) -> tuple[Conjunction, ...] | None:
         """Where the condition does not hold, as `positional` says it."""
@@ -526,3 +543,7 @@ def _identity(operator: str, arguments: tuple[Term, ...]) -> Term | None:
         case (("div" | "floor_div"), (left, right)) if is_number(right, 1):
             return left
     return None
+
+
+def _quotient(division: FloorDiv) -> Poly:
+    return Poly(((((division, 1),), 1),))

@@ -421,10 +421,12 @@ class Execution:
                 self.algebra.used(scope, poly)
             return poly
         what = f"where '{array}' is {'written' if stored else 'read'}" if array else "an extent"
-        if array and not _is_data(term):
-            divided = None if stored else self.algebra.divided(term, scope)
+        if not _is_data(term):
+            within = self.algebra.steady if stored or not array else self.algebra.divided
+            divided = within(term, scope)
             if divided is not None:
                 return divided
+        if array and not _is_data(term):
             if stored:
                 how = "chosen, or divided, from loop counters"
                 advice = "write every element in order, and read where it comes from"

@@ -219,16 +219,11 @@ def _factors(poly: Poly, name: str) -> Iterator[Poly]:
     plain: dict[Monomial, int] = {}
     divided: list[Poly] = []
     for monomial, coefficient in poly.terms:
-        atoms = [
-            atom
-            for atom, _ in monomial
-            if name == atom or (isinstance(atom, FloorDiv) and name in atom.symbols())
-        ]
-        if len(atoms) == 1:
-            rest = tuple(each for each in monomial if each[0] != atoms[0])
-            if atoms[0] == name:
+        for atom, _ in monomial:
+            rest = tuple(each for each in monomial if each[0] != atom)
+            if atom == name:
                 plain[rest] = coefficient
-            else:
+            elif isinstance(atom, FloorDiv) and name in atom.symbols():
                 divided.append(Poly.from_terms({rest: coefficient}))
     yield from [Poly.from_terms(plain)] if plain else divided
 
@@ -301,4 +296,5 @@ def _score(strides: tuple[Poly, ...], accesses: Sequence[tuple[Poly, Scope]]) ->
     unclear = sum(
         not scope.proves(rest) and not Scope(scope.sizes).proves(-rest - 1, 0) for rest, scope in rests
     )
-    return (crowded, unknown, -len(strides), unclear, terms)
+    # Where nothing is required, several scaled counters are a window that moves by an argument.
+    return (crowded if unknown else 0, unknown, -len(strides), unclear, terms)

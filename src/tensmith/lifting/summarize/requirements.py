@@ -79,18 +79,13 @@ def _shown(poly: Poly, run: Execution) -> Poly:
     """The polynomial with sizes that are not named like their parameter written out, -1 // n as it is for n
     that is claimed to be above 0."""
     raw = {symbol: raw for symbol, raw in run.plan.raw.items() if raw != Poly.symbol(symbol)}
-    divisors = {(claim + 1).substitute(raw) for claim in _always(run)}
+    divisors = {(claim + 1).substitute(raw) for claim in run.algebra.promised}
 
     def known(division: FloorDiv) -> Poly:
         just = division.top == -1 and division.bottom in divisors
         return Poly.of(-1) if just else floor_div(division.top, division.bottom)
 
     return map_divisions(poly.substitute(raw), known)
-
-
-def _always(run: Execution) -> set[Poly]:
-    """What is claimed on all paths, whatever loops count."""
-    return {poly for poly, scope in run.algebra.claims if not scope.path and not varies(poly)}
 
 
 def _claims(run: Execution) -> Iterator[Requirement]:
@@ -109,9 +104,8 @@ def _claims(run: Execution) -> Iterator[Requirement]:
 def _bounds(run: Execution, left: frozenset[str]) -> Iterator[Requirement]:
     """left: arrays that some paths leave alone (`_left_alone`)."""
     lengths: Lengths = {}
-    claimed = sorted(_always(run), key=str)
     for access in run.accesses:
-        access = replace(access, scope=access.scope.knowing(claimed))
+        access = replace(access, scope=access.scope.knowing(run.algebra.promised))
         where = _around(run, access, left)
         if access.array in run.locals:
             yield from _inside_local(run, access, where)
@@ -252,7 +246,7 @@ def _highest(run: Execution, access: Access, subscript: Poly) -> Poly:
 
 @dataclass(frozen=True)
 class Need:
-    """A length that an array needs where branches are taken. ran: sizes that are at least 1 wherever it does."""
+    """A length that an array needs where branches are taken. ran: sizes that are at least 1 there."""
 
     poly: Poly
     where: Path = ()
@@ -397,8 +391,8 @@ def _as_long(run: Execution, longer: Poly, shorter: Poly, ran: Collection[str] |
     """Whether one length suffices for another as callers see them.
 
     A size that is not its parameter may be more than what is shown for it, and what is read outside of a
-    loop is read where the parameter that it runs to is negative, too. ran: sizes that are at least 1 where the
-    shorter is needed; None: all.
+    loop is read where the parameter that it runs to is negative, too. ran: sizes that are at least 1 where
+    the shorter is needed; None: all.
     """
     raw = _shown(longer, run) - _shown(shorter, run)
     outside = shorter.constant is not None

@@ -152,8 +152,8 @@ class Scope:
         return poly.constant > 0 if poly.constant is not None else self._positive(poly - 1)
 
     def _floors(self, poly: Poly) -> list[Poly]:
-        """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom, times what the
-        bottom and the quotient are multiplied by."""
+        """What the divisions in a polynomial are within: 0 <= top - bottom * quotient < bottom, also times
+        what bottom and quotient are multiplied by."""
         found = []
         for atom in poly.divisions():
             if self._above_0(atom.bottom):
