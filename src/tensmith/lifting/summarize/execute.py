@@ -332,6 +332,13 @@ class Execution:
         inside whatever that is."""
         contents = state.arrays[load.array]
         if contents.base != load.array or contents.boxes or load.array not in self.function.arrays:
+            stores = (part for part in loops.statements(self.function.body) if isinstance(part, loops.Store))
+            if any((store.array, store.indices) == (load.array, load.indices) for store in stores):
+                raise Refusal(
+                    f"which element of '{load.array}' this changes depends on data, as in a histogram; go "
+                    f"through '{load.array}', and for each element through all data for what belongs to it",
+                    load.position,
+                )
             raise Refusal(
                 f"where '{load.array}' is read depends on data, not on loop counters and sizes alone, and it "
                 "is not as it came in; read from a parameter that nothing is written to before",

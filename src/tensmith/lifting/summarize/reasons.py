@@ -9,7 +9,7 @@ from tensmith.formula.functions import BITWISE, COMPARISONS, DIVISIONS
 from tensmith.formula.walk import loads, parts, walk
 from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summary import Term
-from tensmith.lifting.text import SIGNS
+from tensmith.lifting.text import SIGNS, text
 
 _BITWISE = BITWISE | {"left_shift", "right_shift"}
 
@@ -26,7 +26,27 @@ def in_vain(name: str, own: str, after: Term) -> str | None:
             "which no tensor operation computes; sum the elements times powers of the factor from an array, "
             "or leave this loop as it is"
         )
+    if by is None and any(loads(after)) and (times := _times(own, after)) is not None:
+        return (
+            f"'{name}' is multiplied by {times} and added to in every iteration, a linear recurrence, which "
+            "no tensor operation computes; leave this loop as it is, and lift what stands around it"
+        )
     return _rounded(name, own, after) or _bitwise(name, own, after)
+
+
+def _times(own: str, term: Term) -> str | None:
+    """What the value before is multiplied by in a sum of other things; None where it stands elsewhere."""
+    match term:
+        case Call("cast" | "neg", (inner,)):
+            return _times(own, inner)
+        case Call("add" | "sub", (left, right)) if (own in symbols(left)) != (own in symbols(right)):
+            return _times(own, left if own in symbols(left) else right)
+        case Call("mul", (left, right)) if (own in symbols(left)) != (own in symbols(right)):
+            inner, by = (left, right) if own in symbols(left) else (right, left)
+            return (
+                text(by) if isinstance(inner, Read) and not any("@" in each for each in symbols(by)) else None
+            )
+    return None
 
 
 def factor(own: str, term: Term) -> Fraction | None:
@@ -102,7 +122,7 @@ def uncounted(condition: Term, suffix: str) -> str:
             case Read(array, (_, *_)):
                 return f"its condition reads '{array.partition('@')[0]}', so that data decides"
             case Call(operator, (_, divisor)) if operator in DIVISIONS and not isinstance(divisor, Num):
-                return "its condition divides by what is no constant"
+                return "its condition divides by what is no constant and no argument"
             case Call(operator, (left, _)) if operator in COMPARISONS and left.type.kind == "float":
                 return "its condition compares floats"
             case Call("or"):

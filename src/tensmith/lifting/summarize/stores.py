@@ -21,6 +21,7 @@ from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration, derived
 from tensmith.lifting.summarize.memory import StoredBox, apart, lookup, meet_or_none
 from tensmith.lifting.summarize.normal import NormalBox, normal
+from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summary import Term
@@ -272,8 +273,10 @@ class Stores:
         return apart(replace(later, value=_NOTHING), boxes[second].at, scope.knowing(boxes[second].where))
 
     def _loop_carried(self, name: str, box: StoredBox) -> Refusal:
+        reason = in_vain(name, name + self.iteration.suffix, box.value)
         return Refusal(
-            f"what is stored to '{name}' depends on what an earlier iteration stored, and is no sum, "
+            reason
+            or f"what is stored to '{name}' depends on what an earlier iteration stored, and is no sum, "
             "product, maximum, minimum or running sum; write to a second array, or split the loop",
             box.position,
         )

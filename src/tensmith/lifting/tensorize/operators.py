@@ -135,7 +135,13 @@ def _select(lowering: Lowering, term: Call) -> Tensor:
 
 def gathered(lowering: Lowering, term: Read) -> Tensor:
     """Elements at positions of which no view can be made."""
-    places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None] or [0]
+    places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None]
+    if not places and len(lowering.grid(term.tensor).strides) > 1:
+        raise Refusal(
+            f"'{term.tensor}' is read beyond its borders along several axes, but for a test; copy it into a "
+            "larger array that has zeros around it, and read that one without a test"
+        )
+    places = places or [0]
     subscripts = tuple(Size(at, I64) for at in term.indices)
     call = Call("element", (Read(term.tensor, (), term.type), *subscripts), term.type)
     if len(places) > 1 or len(lowering.grid(term.tensor).strides) > 1:
@@ -269,7 +275,15 @@ def _along(lowering: Lowering, array: str, table: Tensor, variable: str, index: 
         found = build.node("gather", (table, index), table.dtype, axes, axis=axis)
         return build.arrange(found, build.ordered(axes))
     if not set(index.axes) <= set(others):
-        raise Refusal(f"'{array}' is read where data says, in the row of one of the same counters")
+        if lowering.choices:
+            raise Refusal(
+                f"'{array}' is read in some iterations only, at places of its own along several axes; read "
+                "it in all of them, and choose among values"
+            )
+        raise Refusal(
+            f"where '{array}' is read along one axis depends on the loop counters of another one; give each "
+            "axis a loop of its own, or copy the rows that are read to an array first"
+        )
     each = build.cast(build.arrange(build.expand(index, build.ordered(others)), others), "i64")
     along = build.constant([axis], "i64")
     column = build.node("unsqueeze", (each, along), "i64", others)

@@ -299,11 +299,37 @@ void rotated_where_it_goes(float *y, const float *x, int n, int s) {
         y[(i + s) % n] = x[i];
 }
 
-/* refuses: remainders of loop counters along several axes */
+/* either: lies inside of it */
 void wrapped_along_both_axes(int h, int w, float y[h][w], float x[h][w]) {
     for (int i = 0; i < h; i++)
         for (int j = 0; j < w; j++)
             y[i][j] = x[(i + 1) % h][(j + w - 1) % w];
+}
+
+/* refuses: depends on the loop counters of another */
+void columns_of_an_image(float *col, const float *im, int h, int w, int k) {
+    int rows = h - k + 1, columns = w - k + 1;
+    for (int c = 0; c < k * k; c++)
+        for (int y = 0; y < rows; y++)
+            for (int x = 0; x < columns; x++)
+                col[(c * rows + y) * columns + x] = im[(y + c / k) * w + x + c % k];
+}
+
+/* refuses: as in a histogram */
+void counted_by_value(int *hist, const unsigned char *x, int n) {
+    for (int b = 0; b < 256; b++)
+        hist[b] = 0;
+    for (int i = 0; i < n; i++)
+        hist[x[i]]++;
+}
+
+/* refuses: multiplied by a and added to */
+void smoothed(float *y, const float *x, float a, int n) {
+    float s = 0;
+    for (int i = 0; i < n; i++) {
+        s = a * s + (1 - a) * x[i];
+        y[i] = s;
+    }
 }
 
 /* C's remainder of what is negative is negative, and is divided again. */
