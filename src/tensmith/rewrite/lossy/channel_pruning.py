@@ -30,7 +30,7 @@ _RATIO = 0.25
 # How much of a group goes at most, and how many groups are offered at a time.
 _MOST, _OFFERED = 0.75, 2
 # Shares of all groups that are worth trying where training follows.
-_CHALLENGING = (0.25, 0.5)
+_CHALLENGING = (0.25, 0.5, 0.75)
 _MULTIPLES = (16, 8, 4, 1)
 _LEAST_DAMAGE = 1e-6
 
