@@ -95,6 +95,17 @@ def test_an_over_pruned_network_comes_back(
             assert growing or not array[zeros].any()
 
 
+def test_later_courses_of_codes_take_smaller_steps(
+    original: Program, pruned: Program, tmp_path: Path
+) -> None:
+    """They begin where one came to rest."""
+    training = lessons(original, pruned, tmp_path / "state.npz")
+    training._size.target = 1.0
+    (first,) = training._rates(1000)
+    training._state.courses = 1
+    assert training._rates(1000) == [first / 4]
+
+
 @pytest.mark.parametrize("kept_bytes", [1 << 20, 0])
 def test_batches_come_again_and_the_original_is_asked_once(
     original: Program,

@@ -37,8 +37,9 @@ _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
 # What tells how long a step takes: so many, but for those that begin after this share of the course.
 _TIMED_STEPS, _TIMING = 2, 0.05
 # Few steps do not show how codes that jump all the time lose their way. The rate at which these learn follows
-# from how far all steps together are to reach, in what weights are like, within these bounds.
-_REACH, _SLOWEST_CODES, _FASTEST_CODES = 4.0, 0.0015, 0.02
+# from how far all steps together are to reach, in what weights are like, within these bounds. A later course
+# begins where one came to rest: by the full rate it would lose what that learned.
+_REACH, _SLOWEST_CODES, _FASTEST_CODES, _LATER = 4.0, 0.0015, 0.02, 0.25
 # Steps at each of the rates that are tried, as a share of all; the most that trying may take of them; batches
 # on which they are compared, and the number of the first of these, which no step takes.
 _TRYING, _MOST_TRYING, _COMPARED, _UNSEEN = 0.04, 0.5, 4, 1 << 40
@@ -310,7 +311,8 @@ class Training:
     def _rates(self, steps: int) -> list[float]:
         """Those that are worth trying for a course of so many steps."""
         if self._size.target:
-            return [min(max(_REACH / max(steps, 1), _SLOWEST_CODES), _FASTEST_CODES)]
+            rate = min(max(_REACH / max(steps, 1), _SLOWEST_CODES), _FASTEST_CODES)
+            return [rate * _LATER if self._state.courses else rate]
         return [*self._recipe.rates]
 
     def _loss(self) -> float:
