@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import helper, numpy_helper
 from test_onnx_contrib import answers, normal, one_node, reads, stays
 
 from tensmith.backend.native.emit.folder import write_folder
 from tensmith.backend.native.emit.loader import Model
 from tensmith.backend.native.plan import make_plan
 from tensmith.formula.arith import Array
+from tensmith.frontend import onnx as onnx_reader
 from tensmith.frontend.onnx import read_onnx
 from tensmith.kernel import host_isa
 
@@ -53,13 +55,17 @@ def test_images_at_positions(opset: int, padding: str, aligned: int, mode: str, 
 
 @pytest.mark.parametrize("mode", ["linear", "nearest"])
 @pytest.mark.parametrize("padding", ["zeros", "border"])
-def test_what_is_no_number_stays_where_it_is(mode: str, padding: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("aligned", [0, 1])
+def test_what_is_no_number_stays_where_it_is(mode: str, padding: str, aligned: int, tmp_path: Path) -> None:
     """What is outside of an image is no multiple of a pixel, and a position that is none reads no memory."""
     x = np.full((1, 1, 2, 2), np.inf, np.float32)
     x[0, 0, 1] = 3
-    grid = np.array([[[[-5, -5], [np.nan, 0], [0, np.nan], [1, 1], [np.inf, 1]]]], np.float32)
+    grid = np.array(
+        [[[[-5, -5], [np.nan, 0], [0, np.nan], [1, 1], [np.inf, 1], [-np.inf, 1], [-1.5, 1], [3, -3]]]],
+        np.float32,
+    )
     sizes = {"x0": x.shape, "x1": grid.shape}
-    own = {"mode": mode, "padding_mode": padding, "opset": 20, "align_corners": 1}
+    own = {"mode": mode, "padding_mode": padding, "opset": 20, "align_corners": aligned}
     reads("GridSample", [x, grid], domain="", sizes=sizes, **own)
     runs_natively("GridSample", [x, grid], tmp_path / "f", **own)
 
@@ -93,6 +99,24 @@ def test_transforms(length: int | None, parts: int, inverse: int, one_sided: int
         runs_natively(
             "DFT", [normal(2, 8, parts), points, np.array(1)], tmp_path / "f", (1, 2), opset=20, **own
         )
+
+
+def test_many_large_transforms_of_a_small_file_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file of some hundred bytes a transform could ask for megabytes each."""
+    monkeypatch.setattr(onnx_reader, "_MOST_WRITTEN", 3 * 4 * 2 * 64 * 64)
+    nodes = [helper.make_node("DFT", ["x", "", "axis"], [f"y{n}"]) for n in range(9)]
+    infos = [helper.make_tensor_value_info(f"y{n}", 1, [2, 64, 2]) for n in range(9)]
+    given = helper.make_tensor_value_info("x", 1, [2, 64, 1])
+    graph = helper.make_graph(nodes, "many", [given], infos, [numpy_helper.from_array(np.array(1), "axis")])
+    program = read_onnx(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10))
+    stayed = sum(node.opaque is not None for node in program.nodes)
+    assert 4 <= stayed <= 6
+
+
+@pytest.mark.parametrize("number", [np.inf, np.nan, 4.7])
+def test_lengths_that_are_no_integers(number: float) -> None:
+    length = np.array(number, np.float32)
+    stays("DFT", [normal(2, 8, 1), length, np.array(1)], constants=(1, 2), domain="", opset=20)
 
 
 def test_transforms_that_stay() -> None:

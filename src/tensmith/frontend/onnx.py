@@ -48,6 +48,8 @@ def read_onnx(source: str | Path | bytes | onnx.ModelProto) -> Program:
 
 
 _BODIES = {**onnx_contrib.BODIES, **onnx_standard.BODIES}
+# Bytes of bodies from which on operators stay as they are: a small file may ask for many large transforms.
+_MOST_WRITTEN = 1 << 28
 
 
 class _Opaque(Exception):
@@ -69,6 +71,7 @@ class _Reader:
         self.known: dict[Node, tuple[tuple[Any, ...], tuple[Facts, ...]]] = {}
         self.taken: set[str] = set()
         self.inside = False  # a definition, whose nodes are all to be claimed
+        self.written = 0  # bytes of definitions
         self.control = ControlFlow(self._value, self._size, self._free_name)
 
     def program(self) -> Program:
@@ -206,9 +209,13 @@ class _Reader:
         types = [self.facts[name].type if name else None for name in proto.input]
         values = [self.constants.get(name) for name in proto.input]
         version = self.opsets.get("", NEWEST_OPSET)
-        defined = onnx_body.expanded(_BODIES, proto, types, values, version, self._free_name)
+        full = self.written > _MOST_WRITTEN
+        defined = (
+            None if full else onnx_body.expanded(_BODIES, proto, types, values, version, self._free_name)
+        )
         if defined is None:
             return False
+        self.written += sum(node.ByteSize() for node in defined[0])
         grown: tuple[dict[Any, Any], ...] = (self.facts, self.constants, self.hints, self.known)
         sizes, count, own = [len(each) for each in grown], len(self.nodes), self.opsets
         body, version = defined

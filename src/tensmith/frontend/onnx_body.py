@@ -79,7 +79,7 @@ class OperatorBody:
     def integer(self, index: int) -> int:
         """The one number of an input that is a constant of the file."""
         value = self.value(index)
-        self.need(value.size == 1)
+        self.need(value.size == 1 and value.dtype.kind in "iu")
         return int(value.reshape(()))
 
     def size(self, index: int, axis: int) -> int:

@@ -15,6 +15,8 @@ from tensmith.ir.onnx_schema import ELEMENT_CODES
 
 BODIES = Bodies()
 _FLOATS = ("f32", "f64")
+# Positions beyond lie between no two pixels.
+_FAR = 1 << 24
 # Elements of a matrix of a transform: beyond that it is no small constant.
 _MOST = 1 << 22
 
@@ -35,24 +37,23 @@ def _grid_sample(b: OperatorBody) -> Sequence[str]:
     b.need(dtype in _FLOATS and b.type(1).dtype == dtype and b.rank(0) == b.rank(1) == 4)
     b.need(padding in ("zeros", "border") and b.type(1).dims[3] == 2)
     zeros = padding == "zeros"
-    # How many rows and columns are put before and behind the image.
-    before = (2 if linear else 1) if zeros else 0
-    behind = before if zeros else int(linear)
+    around = int(linear) + int(zeros)  # rows and columns on each side of the image
     sizes = [b.add("Shape", x, start=axis, end=axis + 1) for axis in (3, 2)]
     size = b.add("Cast", b.add("Concat", *sizes, axis=0), to=ELEMENT_CODES[dtype])
     one, two = b.constant(1, dtype), b.constant(2, dtype)
-    place = b.add("Add", grid, one)
+    finite = b.add("Less", b.add("Abs", grid), b.constant(np.inf, dtype))
+    grid_or_border = b.add("Where", finite, grid, b.constant(-1, dtype))  # as ONNX Runtime has it
+    place = b.add("Add", grid_or_border, one)
     if aligned:
         place = b.add("Mul", b.add("Div", place, two), b.add("Sub", size, one))
     else:
         place = b.add("Div", b.add("Sub", b.add("Mul", place, size), one), two)
     last = size if zeros else b.add("Sub", size, one)
-    finite = b.add("Less", b.add("Abs", place), b.constant(np.inf, dtype))
-    place = b.add("Where", finite, place, b.constant(0, dtype))  # as ONNX Runtime has it
-    place = b.add("Max", b.add("Min", place, last), b.constant(-before, dtype))
-    lower = b.add("Floor" if linear else "Round", place)
-    whole, width = _surrounded(b, x, before, behind, sizes[0], "constant" if zeros else "edge")
-    begin = b.constant(before, "i64")
+    place = b.add("Max", b.add("Min", place, b.constant(_FAR, dtype)), b.constant(-_FAR, dtype))
+    rounded = b.add("Floor" if linear else "Round", place)
+    lower = b.add("Max", b.add("Min", rounded, last), b.constant(-around, dtype))
+    whole, width = _surrounded(b, x, around, sizes[0], "constant" if zeros else "edge")
+    begin = b.constant(around, "i64")
     column, row = (
         b.add("Add", b.add("Cast", part, to=ELEMENT_CODES["i64"]), begin) for part in _coordinates(b, lower)
     )
@@ -62,7 +63,7 @@ def _grid_sample(b: OperatorBody) -> Sequence[str]:
         corners = [_pixels(b, whole, at) for at in (first, next_)]
         corners += [_pixels(b, whole, b.add("Add", at, width)) for at in (first, next_)]
         flat = b.constant([0, 1, -1], "i64")
-        right, down = (b.add("Reshape", part, flat) for part in _coordinates(b, b.add("Sub", place, lower)))
+        right, down = (b.add("Reshape", part, flat) for part in _coordinates(b, b.add("Sub", place, rounded)))
         upper, under = (_mixed(b, right, *pair) for pair in (corners[:2], corners[2:]))
         y = _mixed(b, down, upper, under)
     else:
@@ -89,12 +90,11 @@ def _mixed(b: OperatorBody, share: str, one: str, other: str) -> str:
     return b.add("Add", b.add("Mul", rest, one), b.add("Mul", share, other))
 
 
-def _surrounded(b: OperatorBody, x: str, before: int, behind: int, width: str, mode: str) -> tuple[str, str]:
+def _surrounded(b: OperatorBody, x: str, around: int, width: str, mode: str) -> tuple[str, str]:
     """Images with rows and columns around them, each as one row of pixels [N, C, pixels]; and their width."""
-    if before or behind:
-        pads = b.constant([0, 0, before, before, 0, 0, behind, behind], "i64")
-        x = b.add("Pad", x, pads, mode=mode)
-        width = b.add("Add", width, b.constant([before + behind], "i64"))
+    if around:
+        x = b.add("Pad", x, b.constant([0, 0, around, around] * 2, "i64"), mode=mode)
+        width = b.add("Add", width, b.constant([2 * around], "i64"))
     return b.add("Reshape", x, b.constant([0, 0, -1], "i64")), width
 
 
