@@ -26,7 +26,7 @@ class Watch:
         self.seen = 0
         self._held_out: Subset | None = None
         read_request, fingerprint, finalize = (
-            compression.read_request, compression.fingerprint, compression.finalize,
+            compression.read_request, Request.fingerprint, compression.finalize,
         )  # fmt: skip
 
         def reading(*given: Any) -> Request:
@@ -39,9 +39,9 @@ class Watch:
             views = {field.name: watched(getattr(request.splits, field.name)) for field in fields(Splits)}
             return replace(request, splits=Splits(**views))
 
-        def hashing(splits: Splits, *given: Any) -> str:
-            found = fingerprint(splits, *given)
-            self._held_out = splits.held_out
+        def hashing(request: Request, *given: Any) -> str:
+            found = fingerprint(request, *given)
+            self._held_out = request.splits.held_out
             return found
 
         def finalizing(*given: Any) -> Finalized:
@@ -49,7 +49,7 @@ class Watch:
             return finalize(*given)
 
         patch.setattr(compression, "read_request", reading)
-        patch.setattr(compression, "fingerprint", hashing)
+        patch.setattr(Request, "fingerprint", hashing)
         patch.setattr(compression, "finalize", finalizing)
 
     def read(self, part: DatasetPart, indices: Indices) -> None:
