@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -111,12 +111,13 @@ def operators_page(outcomes: Iterable[NodeTestResult]) -> str:
     passed = Counter(
         op for outcome in outcomes if outcome.claimed and not outcome.failure for op in outcome.ops
     )
-    total = sum(outcome.claimed and not outcome.failure for outcome in outcomes)
+    claimed = [outcome for outcome in outcomes if outcome.claimed]
+    failing = sorted(outcome.case for outcome in claimed if outcome.failure)
     rows = (_row(op, passed[name]) for name, op in OPS.items() if op.onnx)
-    return "\n".join([*_heading(total, len(outcomes)), *rows, ""])
+    return "\n".join([*_heading(len(claimed), failing, len(outcomes)), *rows, ""])
 
 
-def _heading(total: int, count: int) -> Iterator[str]:
+def _heading(claimed: int, failing: Sequence[str], count: int) -> Iterator[str]:
     yield "# Operators"
     yield ""
     yield (
@@ -125,8 +126,8 @@ def _heading(total: int, count: int) -> Iterator[str]:
     )
     yield ""
     yield (
-        f"Of the {count} node tests, {total} consist only of operators in this table, and all of these pass "
-        "in the reference interpreter. Every other operator, and every use that a row's opset or attributes "
+        f"Of the {count} node tests, {claimed} consist only of operators in this table, and pass in the "
+        f"reference interpreter, but for {' and '.join(failing) or 'none'}. Every other operator, and every use that a row's opset or attributes "
         "do not cover, is imported as an opaque node: it runs, is written back unchanged, and rewrites go "
         f"around it. Files older than opset {OLDEST_OPSET} are first converted to it."
     )
