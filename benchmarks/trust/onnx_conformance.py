@@ -127,9 +127,10 @@ def _heading(claimed: int, failing: Sequence[str], count: int) -> Iterator[str]:
     yield ""
     yield (
         f"Of the {count} node tests, {claimed} consist only of operators in this table, and pass in the "
-        f"reference interpreter, but for {' and '.join(failing) or 'none'}. Every other operator, and every use that a row's opset or attributes "
-        "do not cover, is imported as an opaque node: it runs, is written back unchanged, and rewrites go "
-        f"around it. Files older than opset {OLDEST_OPSET} are first converted to it."
+        f"reference interpreter, but for {' and '.join(failing) or 'none'}. Every other operator, and every "
+        "use that a row's opset or attributes do not cover, is imported as an opaque node: it runs, is "
+        "written back unchanged, and rewrites go around it. "
+        f"Files older than opset {OLDEST_OPSET} are first converted to it."
     )
     yield ""
     yield _of_onnx_runtime()
