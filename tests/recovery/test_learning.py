@@ -13,7 +13,18 @@ import pytest
 pytest.importorskip("torch", reason="the torch extra is not installed")
 import torch
 
-from lossy_samples import TOKENS, WIDTH, WORDS, Interpreted, Net, OnTokens, chain, inputs_of, language_model
+from lossy_samples import (
+    TOKENS,
+    WIDTH,
+    WORDS,
+    Interpreted,
+    Net,
+    OnTokens,
+    chain,
+    inputs_of,
+    language_model,
+    recovered,
+)
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.recovery.learning import (
@@ -238,16 +249,7 @@ def replay_as_written(before: Program, folder: Path) -> None:
     network, after = moved(before)
     arrays = network.written()
     write_arrays(trained_path(folder, digest_of(arrays)), arrays)
-    told = {
-        "original": "0" * 64,
-        "data": "0" * 64,
-        "samples": 8,
-        "seed": 0,
-        "steps": 3,
-        "batch": 4,
-        "rate": 0.01,
-    }
-    step = Step("recover", params={"weights": digest_of(arrays), **told}, kind="lossy")
+    step = recovered(arrays)
     found = apply_lossy(before, step, Kept(folder=folder))
     assert {name: array.dtype for name, array in found.constants.items()} == {
         name: array.dtype for name, array in before.constants.items()
