@@ -185,7 +185,7 @@ class Interpreted:
         return {name: Histogram.of(self._value(program, name)) for name in values}
 
     def moment(self, program: Program, site: str) -> Moment:
-        name, _, of = site.partition(" ")
+        name, _, of = (site, "", "") if site in program.producers else site.partition(" ")
         node = program.producers[name]
         x = self._value(program, name if of == "(state)" else node.inputs[0])
         rows = x.reshape(1, -1, x.shape[-1])

@@ -99,6 +99,19 @@ def test_each_matrix_has_a_row_of_its_own() -> None:
     assert element.multiply_adds / state.multiply_adds == pytest.approx(6 / 8)
 
 
+@pytest.mark.parametrize("name", SITES[:2])
+def test_values_that_are_called_as_weights_are_do_not_pass_for_them(name: str) -> None:
+    """The matrix of that site is left alone, and the layer of that name is what plans mean."""
+    program = tagger()
+    lstm, head = program.nodes
+    program = replace(program, nodes=(lstm, replace(head, outputs=(name,))), outputs=(name,))
+    found = {own.site: own.weight for own in stored_weights(program)}
+    assert found[name] == "m" and len(found) == 2
+    step = Step("channel_pruning", min(found, key=lambda site: site == name), {"keep": 4}, "lossy")
+    pruned = apply_lossy(program, step, Interpreted())
+    assert pruned.constants["m"].shape == (4, 10) and pruned.constants["r"].shape == (2, 16, 4)
+
+
 @pytest.mark.parametrize("stored", ["codes", "floats"])
 def test_weights_that_two_layers_share_are_rounded_once(stored: str) -> None:
     program = tagger(False)

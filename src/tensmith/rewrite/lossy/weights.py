@@ -191,7 +191,8 @@ def weighted_layers(program: Program) -> list[WeightedLayer]:
 
 
 def recurrent_weights(program: Program, node: Node) -> Iterator[RecurrentWeights]:
-    """The floating constants that weights of a recurrent layer are."""
+    """The floating constants that weights of a recurrent layer are, but for one whose site is the name of a
+    value: plans could not tell the two."""
     if node.kind(Recurrent) is None:
         return
     named = {place: node.inputs[place] for place in _RECURRENT}
@@ -204,6 +205,8 @@ def recurrent_weights(program: Program, node: Node) -> Iterator[RecurrentWeights
     for place, array in arrays.items():
         site, shape = f"{node.output}{_RECURRENT[place]}", (array.size // array.shape[-1], array.shape[-1])
         groups = array.shape[0] if place == _STATE else 1
+        if site in program.producers:
+            continue
         yield RecurrentWeights(site, node.op, named[place], shape, groups, node, place, array.size / in_all)
 
 
