@@ -35,10 +35,10 @@ static inline vf pairs_bf16(vf first, vf second)
 /* The same, each number of the first beside that of the second. */
 static inline vf zipped_bf16(vf first, vf second)
 {
-    const __m512i half = _mm512_set1_epi32(0x00100000), order = _mm512_setr_epi32(
-        0, 0x10001, 0x20002, 0x30003, 0x40004, 0x50005, 0x60006, 0x70007, 0x80008, 0x90009, 0xa000a,
-        0xb000b, 0xc000c, 0xd000d, 0xe000e, 0xf000f);
-    return (vf)_mm512_permutexvar_epi16(_mm512_add_epi32(half, order), (__m512i)pairs_bf16(first, second));
+    const __m512i order = _mm512_setr_epi32(
+        0x100000, 0x110001, 0x120002, 0x130003, 0x140004, 0x150005, 0x160006, 0x170007,
+        0x180008, 0x190009, 0x1a000a, 0x1b000b, 0x1c000c, 0x1d000d, 0x1e000e, 0x1f000f);
+    return (vf)_mm512_permutexvar_epi16(order, (__m512i)pairs_bf16(first, second));
 }
 /* sums + the products of a pair of numbers and the pairs in the lanes of w. */
 static inline vf dot_bf16(vf sums, int32_t pair, vf w)

@@ -78,8 +78,8 @@ class AttentionRoutine(Routine):
         tall, panels = self._tiling
         heights = [height for height, _ in chunks(self.q.view.shape[-2], tall)]
         text = [PairPanels.pairs(f"{name}_pairs", self.isa.lanes)] if self.bfloat else []
-        rows = [self.q.view.strides, (panels[0].width, 1)]
-        rows = [(self._words, 1)] * 2 if self.bfloat else rows
+        apart = self.q.view.strides, (panels[0].width, 1)
+        rows = ((self._words, 1),) * 2 if self.bfloat else apart
         sides = [("keys", "scores", self.k, rows[0], False)]
         sides += [("values", "mix", self.v, rows[1], True)] if self.v else []
         for (packed, product, side, (*_, row, column), summed), panel in zip(sides, panels):
