@@ -142,6 +142,25 @@ def transformer() -> Program:
     return net.program(net.op("transpose", net.op("add", x, h), perm=(0, 2, 1)))
 
 
+def attention(heads: int = 4, size: int = 2) -> Program:
+    """Attention of a few heads on rows [batch, 4, 8]; one layer gives queries, keys and values."""
+    net, width = Net(image=(4, 8)), heads * size
+    every = net.op("add", net.op("matmul", "x", net.weights(8, 3 * width)), net.constant(np.ones(3 * width)))
+    split = net.op("reshape", every, net.constant([-1, 4, 3, heads, size], np.int64))
+    every = net.op("transpose", split, perm=(2, 0, 3, 1, 4))
+    zero = net.constant([0], np.int64)
+    parts = [
+        net.op("squeeze", net.op("slice", every, *(net.constant([v], np.int64) for v in (i, i + 1, 0))), zero)
+        for i in range(3)
+    ]
+    scores = net.op("matmul", parts[0], net.op("transpose", parts[1], perm=(0, 1, 3, 2)))
+    mixed = net.op("matmul", net.op("softmax", scores), parts[2])
+    rows = net.op(
+        "reshape", net.op("transpose", mixed, perm=(0, 2, 1, 3)), net.constant([0, 4, -1], np.int64)
+    )
+    return net.program(net.op("matmul", rows, net.weights(width, 5)))
+
+
 def equal_biases() -> Program:
     """Layers that share a bias, as constants that are alike become one."""
     net = Net()
@@ -153,7 +172,18 @@ def equal_biases() -> Program:
 
 SAMPLES: dict[str, Callable[[], Program]] = {
     function.__name__: function
-    for function in (chain, residual, option_a, mobile, fire, grouped, flattened, transformer, equal_biases)
+    for function in (
+        chain,
+        residual,
+        option_a,
+        mobile,
+        fire,
+        grouped,
+        flattened,
+        transformer,
+        attention,
+        equal_biases,
+    )
 }
 
 

@@ -86,9 +86,10 @@ class Standing:
         """Where a rule acts."""
         return {step.site for step in self.steps if step.rule == rule}
 
-    def having(self, step: Step) -> tuple[Step, ...]:
-        """The steps with one in the place of its like."""
-        return (*(s for s in self.steps if (s.rule, s.site) != (step.rule, step.site)), step)
+    def having(self, *steps: Step) -> tuple[Step, ...]:
+        """The steps with others in the places of their like."""
+        instead = {(step.rule, step.site) for step in steps}
+        return (*(s for s in self.steps if (s.rule, s.site) not in instead), *steps)
 
 
 @dataclass(frozen=True)

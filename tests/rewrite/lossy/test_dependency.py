@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from lossy_samples import (
     SAMPLES,
     Net,
+    attention,
     chain,
     equal_biases,
     fire,
@@ -52,6 +53,12 @@ def test_groups_of_a_convolution_lose_the_same_channels() -> None:
 
 def test_inputs_and_outputs_of_the_program_are_protected() -> None:
     assert sizes(transformer()) == [16]  # the stream is an output, and is added to an input
+
+
+def test_a_head_of_attention_goes_with_its_queries_keys_and_values() -> None:
+    (heads,) = groups(attention())
+    assert (heads.size, heads.width) == (4, 2)
+    assert [len(use.channels) for use in (*heads.producers, *heads.consumers)] == [24, 8]
 
 
 def test_an_unknown_op_protects_its_channels() -> None:

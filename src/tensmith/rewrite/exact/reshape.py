@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from tensmith.formula.poly import Dim, Poly
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.reduction import Reduction
-from tensmith.ir.ops.shape import Renaming
+from tensmith.ir.ops.shape import Renaming, whole_groups
+from tensmith.rewrite.exact.transpose import order
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.right_sides import shaped
@@ -91,6 +93,67 @@ class MergeReshapes(NodeRule):
 
 def _to(x: Term, *sizes: Dim) -> Use:
     return shaped(x, sizes)
+
+
+@exact("split_before_transpose", order=16)
+class SplitBeforeTranspose(NodeRule):
+    """reshape(transpose(reshape(x, [n*c, h, w]), [0, 2, 1]), [n, c, w, h]) = transpose(x, [0, 1, 3, 2])
+
+    Axes that are split one by one are split before they are transposed, by the reshape that is there.
+    """
+
+    roots = RENAMING
+
+    def rewrite(self, program: Program, node: Node) -> Edit | str:
+        """One reshape of what the first one reads, unless that has the shape, and one transpose."""
+        turned = program.producers.get(node.inputs[0])
+        view = program.producers.get(turned.inputs[0]) if turned and turned.op == "transpose" else None
+        if turned is None or view is None or not view.traits.renames:
+            return ""
+        read = (view.inputs[0], turned.inputs[0], turned.output, node.output)
+        types = [program.facts[name].type for name in read]
+        shapes = [type_.shape for type_ in types if type_ is not None and type_.shape is not None]
+        if len(shapes) < len(read):
+            return "a shape is not known"
+        source, middle, moved, target = shapes
+        if any(program.uses(step.output) > 1 for step in (view, turned)):
+            return "a view between is also used elsewhere"
+        runs = whole_groups(moved, target)[: len(moved)]
+        if [axes for axes, _ in runs] != [slice(axis, axis + 1) for axis in range(len(moved))]:
+            return "the reshape merges axes"
+        ends = [*(axes.start for _, axes in runs), len(target)]
+        perm = order(turned.attrs["perm"], len(moved))
+        # Of each axis of the first reshape: the axes of the result that it is split into.
+        split = {axis: range(*between) for axis, between in zip(perm, pairwise(ends))}
+        places = [at for axis in range(len(middle)) for at in split[axis]]
+        shape = tuple(target[at] for at in places)
+        literal = literal_shape(source, shape)
+        if literal is None:
+            return f"shape {list(map(str, shape))} has too many unknown sizes"
+        names = program.fresh(node.output)
+        value, operand = (view.inputs[0], "") if source == shape else (next(names), next(names))
+        whole = tuple(places.index(at) for at in range(len(target)))
+        last = make_node("transpose", (value,), node.outputs, {"perm": whole})
+        first = make_node("reshape", (view.inputs[0], operand), (value,))
+        return Edit(
+            remove=(node, turned, view),
+            add=((first,) if operand else ()) + (replace(last, name=node.name),),
+            constants={operand: literal} if operand else {},
+        )
+
+    def lemmas(self) -> Iterable[Rule]:
+        """Merged axes come back, and others come out of one; the twins put them in another order."""
+        n, c, h, w = map(Poly.symbol, "NCHW")
+        given = [Instance("images", {"x": "N C H W"}, lower=dict.fromkeys("NCHW", 1))]
+
+        def turn(x: Term, *perm: int) -> Use:
+            return ops.transpose(x, attrs={"perm": perm})
+
+        back = _to(turn(_to(X, n * c, h, w), 0, 2, 1), n, c, w, h)
+        yield lemma("merged", back, turn(X, 0, 1, 3, 2), turn(X, 1, 0, 3, 2), given=given)
+        out = _to(turn(_to(X, n * c, h * w), 1, 0), h, w, n * c)
+        apart = _to(X, n * c, h, w)
+        yield lemma("split", out, turn(apart, 1, 2, 0), turn(apart, 2, 1, 0), given=given)
 
 
 def _plain(node: Node) -> bool:

@@ -310,7 +310,8 @@ def transpose(labels: AxisLabels, node: Node) -> None:
 
 @flows(Renaming)
 def renaming(labels: AxisLabels, node: Node) -> None:
-    """Reshapes: an axis passes alone, or merged with others whose positions then belong to its channels."""
+    """Reshapes: an axis passes alone, merged with others (their positions then belong to its channels), or
+    split into heads (all positions of one are a channel)."""
     x, y = node.inputs[0], node.output
     source, target = labels.program.type(x).dims, labels.program.type(y).dims
     found: list[Labels] = [None] * len(target)
@@ -319,13 +320,15 @@ def renaming(labels: AxisLabels, node: Node) -> None:
         tracked = [axis for axis in run if labels.of((x, axis)) is not None]
         wide = [axis for axis in range(len(target))[to_axes] if target[axis] != 1]
         shape = [labels.size((x, axis)) for axis in run]
-        if len(tracked) == 1 and len(wide) == 1 and None not in shape:
-            own = labels.of((x, tracked[0]))
-            assert own is not None
-            view = own.reshape([-1 if axis == tracked[0] else 1 for axis in run])
-            found[wide[0]] = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
-        else:
+        if len(tracked) != 1 or None in shape:
             labels.freeze(x, tracked)
+            continue
+        own = labels.of((x, tracked[0]))
+        assert own is not None
+        view = own.reshape([-1 if axis == tracked[0] else 1 for axis in run])
+        every = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
+        heads = max(wide[:-1] or wide, key=lambda axis: (target[axis], axis))
+        found[heads] = labels.one_along(every.reshape([target[axis] for axis in wide]), wide.index(heads))
     if any(label is not None for label in found) and _target(labels.program, node, target, found) is None:
         return labels.stop(node)
     labels.set(y, found)

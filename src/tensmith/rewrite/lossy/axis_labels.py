@@ -151,6 +151,13 @@ class AxisLabels:
             roots = sorted((self._root(left), self._root(right)))
             self._parent[roots[1]] = roots[0]
 
+    def one_along(self, labels: Array, axis: int) -> Array:
+        """Declares all positions of labels at one place of an axis to be one channel, and gives theirs."""
+        rows = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
+        for others in rows.T[1:]:
+            self.join(rows[:, 0], others)
+        return np.asarray(rows[:, 0])
+
     def freeze(self, value: str, axes: Iterable[int] | None = None) -> None:
         """Keeps axes of a value (all by default) as they are."""
         if not value or self.program.facts[value].type is None or self.program.type(value).shape is None:

@@ -66,7 +66,7 @@ class ChannelPruning(Method):
         ready = plan.on_line if plan.graded is not None else plan.ready
         if not (ready and prospect.seconds):
             return
-        gone = {step.site: step.params.get("ratio", 1) for step in plan.steps if step.rule == self.name}
+        gone = self._gone(plan)
         ranked = _by_worth(prospect)
         whole = (self._narrower(group, _RATIO) for group in ranked if group.id not in gone)
         begun = sorted((gone[group.id], place) for place, group in enumerate(ranked) if group.id in gone)
@@ -76,14 +76,20 @@ class ChannelPruning(Method):
                 yield Form(plan.having(step), plan.family, order=20)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of every channel group; or of the half of them with the most time for what they risk."""
-        if not plan.ready or plan.sites(self.name):
+        """A share of every channel group that lost less; or of the half of all that has the most time for what
+        it risks."""
+        if not plan.ready:
             return
-        every = groups(prospect.program)
+        gone, every = self._gone(plan), groups(prospect.program)
         half = _by_worth(prospect)[: len(every) // 2] if prospect.seconds else []
         for chosen, ratio in product((every, half), _CHALLENGING):
-            if steps := tuple(filter(None, (self._narrower(group, ratio) for group in chosen))):
-                yield Form((*plan.steps, *steps), plan.family)
+            narrower = (self._narrower(group, ratio, gone.get(group.id, 0)) for group in chosen)
+            if steps := tuple(filter(None, narrower)):
+                yield Form(plan.having(*steps), plan.family)
+
+    def _gone(self, plan: Standing) -> dict[str, float]:
+        """The share of each channel group that a plan removes; all of it where it says how many stay."""
+        return {step.site: step.params.get("ratio", 1) for step in plan.steps if step.rule == self.name}
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Layers that channels start or end in, with a share of each of their groups gone."""
@@ -103,7 +109,8 @@ class ChannelPruning(Method):
 
     def _narrower(self, group: ChannelGroup, ratio: float, before: float = 0) -> Step | None:
         """The step that takes a share of a group; None where that is no more than `before`."""
-        multiple = next(m for m in _MULTIPLES if group.size >= 2 * m or m == 1)
+        wide = group.size * group.width
+        multiple = next(m for m in _MULTIPLES if wide >= 2 * m or m == 1) // group.width or 1
         left, now = (_rounded_up(_left(group.size, share), multiple) for share in (ratio, before))
         return self.step(group.id, ratio=ratio, multiple=multiple) if left < min(now, group.size) else None
 

@@ -1,7 +1,8 @@
 """Channel groups of a program, and the program without some of their channels.
 
 The channels of a group start in the same layers, so that a group is what is usually pruned as one: the inner
-channels of a residual block, or a whole residual stream with every layer that adds to it and reads it.
+channels of a residual block, a whole residual stream with every layer that adds to it and reads it, or the
+heads of an attention, each of which is one channel.
 """
 
 from __future__ import annotations
@@ -42,6 +43,12 @@ class ChannelGroup:
     producers: tuple[ChannelUse, ...]
     consumers: tuple[ChannelUse, ...]
     classes: Array
+
+    @property
+    def width(self) -> int:
+        """How many rows or inputs of a layer a channel is, at the least: of attention, a head's."""
+        uses = (*self.producers, *self.consumers)
+        return min(int((use.channels >= 0).sum()) for use in uses) // self.size or 1
 
 
 def groups(program: Program) -> list[ChannelGroup]:
