@@ -133,9 +133,10 @@ def test_what_takes_longer_than_planned_is_made_up_for(
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 0.03)
     monkeypatch.setattr(Recovering, "_trained", trained)
     monkeypatch.setattr(Recovering, "_known", lambda *_: None)
+    monkeypatch.setattr(Recovering, "_expected", lambda *_: 3.0)
     monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
-    assert not recovering.recover(None, 5000.0)  # type: ignore[arg-type]
-    assert len(given) == 7 and clock[0] < 1.05 * 5000
+    assert not recovering.recover(None, 5500.0)  # type: ignore[arg-type]
+    assert len(given) == 7 and clock[0] < 1.05 * 5500
 
 
 def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
@@ -159,6 +160,7 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     monkeypatch.setattr(Recovering, "_with", lambda self, plan, step: plan)
     monkeypatch.setattr(Recovering, "_challenge", lambda *_: None)
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 100.0)
+    monkeypatch.setattr(Recovering, "_expected", lambda *_: 1.0)
     monkeypatch.setattr(
         "tensmith.search.lessons.Lessons", lambda trials, kept: SimpleNamespace(course=course)
     )
@@ -178,6 +180,37 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     stopping = False
     assert not recovering.recover(None, 900.0)  # type: ignore[arg-type]
     assert [each[:2] for each in taken] == [(second.plan.id, 1)] and taken[0][2] > 800
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(0.1, 8.0), (1.0, 2.0), (5.0, 1.0)])
+def test_a_short_training_tells_how_much_less_plans_are_to_lose(
+    lost: float, expected: float, tmp_path: Path
+) -> None:
+    """The plan that promises most if training brings much is trained for it, once."""
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
+    near, far = candidate(4, 0.8, 900, 5), candidate(2, 2.0, 250, 5)
+    trials: Any = SimpleNamespace(tried=[near, far], race=SimpleNamespace(run=SimpleNamespace(
+        objective=OBJECTIVE, model=tmp_path / "model.onnx")), checkpoint=Facts(), progress=print)  # fmt: skip
+    taken = []
+
+    def pilot(plan: Plan, seconds: float) -> Any:
+        taken.append((plan, seconds))
+        return SimpleNamespace(stopped=False, lost=lost)
+
+    lessons: Any = SimpleNamespace(pilot=pilot)
+    recovering = Recovering(trials, tmp_path, print)
+    found = [recovering._expected(lessons, 820.0, 0.5) for _ in range(2)]
+    assert found == pytest.approx([expected * (820 / 80) ** 0.25] * 2)
+    assert taken == [(far.plan, pytest.approx(80))]
+
+
+def test_a_pilot_that_is_stopped_ends_the_run_and_tells_nothing(tmp_path: Path) -> None:
+    onnx.save(tiny_model(), tmp_path / "model.onnx")
+    trials: Any = SimpleNamespace(tried=[candidate(2, 4.0, 250, 5)], race=SimpleNamespace(run=SimpleNamespace(
+        objective=OBJECTIVE, model=tmp_path / "model.onnx")), checkpoint=Facts(), progress=print)  # fmt: skip
+    lessons: Any = SimpleNamespace(pilot=lambda plan, seconds: SimpleNamespace(stopped=True, lost=1.0))
+    assert Recovering(trials, tmp_path, print)._expected(lessons, 820.0, 0.5) is None
+    assert not trials.checkpoint
 
 
 def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:

@@ -88,8 +88,13 @@ def test_the_space_names_no_method() -> None:
     assert [name for name in LOSSY if re.search(rf"\b{name}\b", text)] == []
 
 
+def cuts(plan: Plan) -> dict[str, float]:
+    """The share of each channel group that goes."""
+    return {step.site: step.params["ratio"] for step in plan.steps if step.rule == "channel_pruning"}
+
+
 def test_challenges_go_beyond_what_a_plan_takes() -> None:
-    """Fewer bits, most weights gone, a part of all channels: each once."""
+    """Fewer bits, most weights gone, a part of all channels, or more of them."""
     plan = Plan((LOSSY["int8"].step(calibration="minmax", default_bits=8, bits={"v0": 8}),))
     space = Space(chain(), ("onnxruntime",))
     found = list(space.challenges(plan))
@@ -99,8 +104,9 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     bits = [each.steps[0].params for each in found if len(each.steps) == 1]
     assert [params["default_bits"] for params in bits] == [4, 3, 2] and "bits" not in bits[0]
     narrow = next(each for each in found if each.steps[0].rule == "channel_pruning")
-    again = [[step.rule for step in each.steps] for each in space.challenges(narrow)]
-    assert all(rules.count("channel_pruning") == len(narrow.steps) - 1 for rules in again)
+    before, again = cuts(narrow), list(filter(None, map(cuts, space.challenges(narrow))))
+    deeper = [cut for cut in again if cut != before]
+    assert deeper and all(cut[site] >= gone for cut in deeper for site, gone in before.items())
     assert list(space.challenges(Plan())) == []
     timed = Space(chain(), ("onnxruntime",), layer_seconds={"v0": 1.0})
     cut = [[s.site for s in each.steps if s.rule == "channel_pruning"] for each in timed.challenges(plan)]

@@ -20,7 +20,7 @@ from tensmith.evaluate.sequential import changed_answers
 from tensmith.evaluate.task import Task
 from tensmith.recovery.learning import learning_constants
 from tensmith.recovery.teacher import Teacher
-from tensmith.recovery.training import Recipe, Training, WeightsLoss
+from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.lossy.tables import with_tables_opened
 from tensmith.rewrite.method import LOSSY, NUMBERS, independent, without_zeros
 from tensmith.rewrite.rule import Step
@@ -43,6 +43,7 @@ class Lessons:
     kept: Path
     _trainings: dict[str, Training] = field(default_factory=dict)
     _seconds: float = math.inf  # of the course
+    _piloting: bool = False
 
     def course(self, plan: Plan, seconds: float, before: int) -> tuple[Step, bool]:
         """The step that a plan takes by one more course, and whether Ctrl-C ended that before its time.
@@ -56,13 +57,31 @@ class Lessons:
             found = training.stands() if training.courses > before else training.course(seconds)
             return self._teacher.step(found), found.stopped
 
+    def pilot(self, plan: Plan, seconds: float) -> Outlook:
+        """What so short a course of its own makes of a plan, for nothing but to be known.
+
+        TensmithError where the plan's program cannot be trained.
+        """
+        with _costing_a_plan():
+            self._seconds, self._piloting, name = seconds, True, f"pilot-{plan.id}"
+            try:
+                found = self._training(plan, name).course(seconds)
+            finally:
+                self._piloting = False
+            if not found.stopped:
+                del self._trainings[name]
+                self._teacher.forget(name)
+            return found
+
     def seconds_a_step(self, plan: Plan) -> float:
         """What a step takes here; TensmithError where the plan's program cannot be trained."""
         with _costing_a_plan():
             return self._training(plan).seconds_a_step()[0]
 
-    def _training(self, plan: Plan) -> Training:
-        if plan.key not in self._trainings:
+    def _training(self, plan: Plan, name: str = "") -> Training:
+        """Of a plan, or another one of it by that name."""
+        name = name or plan.id
+        if name not in self._trainings:
             # Steps move codes one by one, which no trellis would follow.
             builder, steps = self.trials.builder, independent(plan.steps)
             left = without_zeros(steps)
@@ -75,8 +94,8 @@ class Lessons:
                 floats = builder.treated(Plan.of(_before_rounding(steps), plan.settings))
             covered = builder.allowed.covered(program)
             learning = learning_constants(covered, left != steps, dense, floats)
-            self._trainings[plan.key] = self._teacher.lesson(program, learning, self._lost, plan.id)
-        return self._trainings[plan.key]
+            self._trainings[name] = self._teacher.lesson(program, learning, self._lost, name)
+        return self._trainings[name]
 
     @cached_property
     def _teacher(self) -> Teacher:
@@ -98,7 +117,8 @@ class Lessons:
             self._lost_on(_FEWEST, session)
             affordable = _LOOKING * self._seconds * _FEWEST / max(time.monotonic() - began, 1e-6)
             samples = int(max(_FEWEST, min(whole, _LOOKED_AT, affordable)))
-            checkpoint.note(_SAMPLES, samples)
+            if not self._piloting:  # a short course can look at fewer
+                checkpoint.note(_SAMPLES, samples)
         return self._lost_on(min(int(samples), whole), session)
 
     def _lost_on(self, samples: int, session: Session) -> WeightsLoss:

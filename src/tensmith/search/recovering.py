@@ -43,10 +43,15 @@ _NOTICEABLE = 1.05
 # Without a drop budget, drops count against this.
 _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called: courses that are over, the plans of the training that
-# is under way (none of one that ended), how many of their courses were over before it, and a step's seconds.
+# is under way (none of one that ended), how many of their courses were over before it, a step's seconds, and
+# how many times less plans are to lose after it.
 _FACT, _CHOSEN, _BEFORE, _STEP = "recover/", "recover", "recover/before", "recover/step"
-# Of the time, for plans beyond the budget to be found first.
-_LOOKING = 0.1
+_EXPECTED = "recover/expected"
+# Of the time: for plans beyond the budget to be found first, and for a trial training of one of them.
+_LOOKING, _PILOT = 0.1, 0.08
+# How many times less plans are to lose as that one is chosen, which tells how many it is; a training so many
+# times as long brings that power of it again.
+_HOPED, _LONGER = 4.0, 0.25
 
 
 def promise(
@@ -158,10 +163,13 @@ class Recovering:
         """Tries recovered plans; whether Ctrl-C ended it before its time, with the best so far tried."""
         from tensmith.search.lessons import Lessons  # PyTorch, which takes seconds to load
 
-        until, training = time.monotonic() + seconds, (1 - _LOOKING) * seconds
+        until, training = time.monotonic() + seconds, (1 - _LOOKING - _PILOT) * seconds
         lessons = Lessons(self.trials, self.kept)
         step = self._seconds_a_step(lessons)
-        left = self._chosen(space, _LOOKING * seconds, expected_after(training, step))
+        expected = self._expected(lessons, training, step)
+        if expected is None:
+            return True
+        left = self._chosen(space, _LOOKING * seconds, expected)
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         planned = rounds(training, len(left), step)
@@ -222,6 +230,30 @@ class Recovering:
                     raise
         checkpoint.note(_STEP, step)
         return step
+
+    def _expected(self, lessons: Lessons, training: float, step: float) -> float | None:
+        """How many times less plans are to lose after so long a training: as a short one of a plan tells that
+        promises most if it is many times. None where Ctrl-C ended that one."""
+        checkpoint, objective = self.trials.checkpoint, self._objective
+        if (known := checkpoint.fact(_EXPECTED)) is not None:
+            return float(known)
+        expected, seconds = expected_after(training, step), training * _PILOT / (1 - _LOOKING - _PILOT)
+        tried = promising(self.trials.tried, objective, self._original_bytes, _HOPED)
+        if tried and tried[0].drop is not None and seconds >= _LEAST_SECONDS:
+            self.trials.progress(f"training {tried[0].id} for {seconds:.0f} s, to see what it brings")
+            try:
+                found = lessons.pilot(tried[0].plan, seconds)
+            except TensmithError as error:  # others may be trained
+                if is_of_disk(error):
+                    raise
+            else:
+                if found.stopped:
+                    return None
+                least = max(objective.max_drop, _SMALLEST_BUDGET) / 2
+                times = tried[0].drop.value / max(found.lost, least)
+                expected = max(1.0, times) * (training / seconds) ** _LONGER
+        checkpoint.note(_EXPECTED, expected)
+        return expected
 
     def _chosen(self, space: Space, seconds: float, expected: float) -> list[Candidate]:
         """What is worth training, best first; a training that was stopped goes on with the same plans."""

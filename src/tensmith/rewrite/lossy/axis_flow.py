@@ -320,15 +320,16 @@ def renaming(labels: AxisLabels, node: Node) -> None:
         tracked = [axis for axis in run if labels.of((x, axis)) is not None]
         wide = [axis for axis in range(len(target))[to_axes] if target[axis] != 1]
         shape = [labels.size((x, axis)) for axis in run]
-        if len(tracked) != 1 or None in shape:
+        sizes = [labels.size((y, axis)) for axis in wide]
+        if len(tracked) != 1 or None in (*shape, *sizes):
             labels.freeze(x, tracked)
             continue
         own = labels.of((x, tracked[0]))
         assert own is not None
         view = own.reshape([-1 if axis == tracked[0] else 1 for axis in run])
         every = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
-        heads = max(wide[:-1] or wide, key=lambda axis: (target[axis], axis))
-        found[heads] = labels.one_along(every.reshape([target[axis] for axis in wide]), wide.index(heads))
+        heads = max(range(max(len(wide) - 1, 1)), key=lambda place: (sizes[place], place))
+        found[wide[heads]] = labels.one_along(every.reshape(sizes), heads)  # type: ignore[arg-type]
     if any(label is not None for label in found) and _target(labels.program, node, target, found) is None:
         return labels.stop(node)
     labels.set(y, found)

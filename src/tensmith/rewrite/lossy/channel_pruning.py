@@ -76,8 +76,8 @@ class ChannelPruning(Method):
                 yield Form(plan.having(step), plan.family, order=20)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of every channel group that lost less; or of the half of all that has the most time for what
-        it risks."""
+        """A share of every channel group that lost less; or of the half of them with the most time for what
+        they risk."""
         if not plan.ready:
             return
         gone, every = self._gone(plan), groups(prospect.program)
