@@ -142,6 +142,28 @@ def transformer() -> Program:
     return net.program(net.op("transpose", net.op("add", x, h), perm=(0, 2, 1)))
 
 
+def shared_keys() -> Program:
+    """Attention of four heads on rows [batch, 4, 8], each two of which share their keys and values."""
+    net = Net(image=(4, 8))
+
+    def heads(count: int) -> str:
+        split = net.constant([-1, 4, count, 2], np.int64)
+        rows = net.op("reshape", net.op("matmul", "x", net.weights(8, 2 * count)), split)
+        return net.op("transpose", rows, perm=(0, 2, 1, 3))
+
+    def twice(value: str) -> str:
+        apart = net.op("unsqueeze", value, net.constant([2], np.int64))
+        copied = net.op("expand", apart, net.constant([1, 2, 2, 4, 2], np.int64))
+        return net.op("reshape", copied, net.constant([-1, 4, 4, 2], np.int64))
+
+    scores = net.op("matmul", heads(4), net.op("transpose", twice(heads(2)), perm=(0, 1, 3, 2)))
+    mixed = net.op("matmul", net.op("softmax", scores), twice(heads(2)))
+    rows = net.op(
+        "reshape", net.op("transpose", mixed, perm=(0, 2, 1, 3)), net.constant([0, 4, -1], np.int64)
+    )
+    return net.program(net.op("matmul", rows, net.weights(8, 5)))
+
+
 def attention(heads: int = 4, size: int = 2) -> Program:
     """Attention of a few heads on rows [batch, 4, 8]; one layer gives queries, keys and values."""
     net, width = Net(image=(4, 8)), heads * size
@@ -182,6 +204,7 @@ SAMPLES: dict[str, Callable[[], Program]] = {
         flattened,
         transformer,
         attention,
+        shared_keys,
         equal_biases,
     )
 }

@@ -20,6 +20,7 @@ from lossy_samples import (
     option_a,
     residual,
     run,
+    shared_keys,
     transformer,
 )
 from tensmith.errors import ProgramError
@@ -59,6 +60,8 @@ def test_a_head_of_attention_goes_with_its_queries_keys_and_values() -> None:
     (heads,) = groups(attention())
     assert (heads.size, heads.width) == (4, 2)
     assert [len(use.channels) for use in (*heads.producers, *heads.consumers)] == [24, 8]
+    (pairs,) = groups(shared_keys())
+    assert (pairs.size, len(pairs.producers)) == (2, 3)
 
 
 def test_an_unknown_op_protects_its_channels() -> None:

@@ -24,6 +24,7 @@ from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming, whole_groups
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.ir.types import Shape
+from tensmith.rewrite.exact.reshape import literal_shape
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, flows
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
@@ -336,7 +337,7 @@ def renaming(labels: AxisLabels, node: Node) -> None:
 
 
 def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels | Array]) -> list[int] | None:
-    """A reshape's target for an output of this shape: at most one symbolic size, which is -1.
+    """A reshape's target for an output of this shape, in numbers.
 
     Empty where the old one serves, because it leaves the sizes that shrink to 0 or -1; None where no target
     can say it.
@@ -348,8 +349,8 @@ def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels 
     old = [] if value is None else np.asarray(value).reshape(-1).tolist()
     if len(old) == len(shape) and all(own is None or item in (0, -1) for item, own in zip(old, labels)):
         return []
-    wanted = [size if isinstance(size, int) else -1 for size in shape]
-    return wanted if wanted.count(-1) <= 1 else None
+    wanted = literal_shape(program.type(node.inputs[0]).dims, shape)
+    return None if wanted is None else wanted.tolist()
 
 
 @edits("reshape")
@@ -363,7 +364,8 @@ def reshape_edit(cut: Cut, node: Node) -> Node:
     target = _target(cut.program, node, shape, kept)
     if not target:
         return node
-    return replace(node, inputs=(node.inputs[0], cut.integers(node, target)))
+    inputs = (node.inputs[0], cut.integers(node, target))
+    return replace(node, inputs=inputs, attrs={**node.attrs, "allowzero": 0})
 
 
 @flows("concat")
@@ -469,6 +471,34 @@ def slice_edit(cut: Cut, node: Node) -> Node:
             ends[position] = starts[position] + int(mask[first : first + count].sum())
     names = (cut.integers(node, starts), cut.integers(node, ends))
     return replace(node, inputs=(node.inputs[0], *names, *node.inputs[3:]))
+
+
+@flows("expand")
+def expand(labels: AxisLabels, node: Node) -> None:
+    """Axes that keep their size pass; others are copies, in numbers."""
+    if _copies(labels.program, node) is None:
+        return labels.stop(node)
+    own = _through(labels, node.inputs[0])
+    labels.set(node.output, [*[None] * (labels.rank(node.output) - len(own)), *own])
+
+
+def _copies(program: Program, node: Node) -> list[int] | None:
+    """The target that says 1 for each axis that keeps its size; None where another one is symbolic."""
+    source, target = program.type(node.inputs[0]).dims, program.type(node.output).dims
+    before = (*[1] * (len(target) - len(source)), *source)
+    wanted = [1 if old == size else size for old, size in zip(before, target)]
+    numbers = [size for size in wanted if isinstance(size, int)]
+    return numbers if len(numbers) == len(wanted) else None
+
+
+@edits("expand")
+def expand_edit(cut: Cut, node: Node) -> Node:
+    """The target that keeps what is left."""
+    axes = range(len(cut.program.type(node.output).dims))
+    copies, kept = _copies(cut.program, node), [cut.kept((node.output, axis)) for axis in axes]
+    if copies is None or all(mask is None or mask.all() for mask in kept):
+        return node
+    return replace(node, inputs=(node.inputs[0], cut.integers(node, copies)))
 
 
 @flows("pad")
