@@ -53,8 +53,10 @@ def _by_worth(prospect: Prospect) -> list[ChannelGroup]:
     promise="removes whole channels from every layer they pass through, for smaller and faster layers",
 )
 class ChannelPruning(Method):
-    """site: the id of a channel group. params: keep (how many) or ratio (the share that goes); multiple (what
-    is kept is rounded up to it); criterion "obs", "activation" or "l1"; reconstruct (consumers are refitted).
+    """site: the id of a channel group; a head of attention, with queries, keys and values, is one channel.
+
+    params: keep (how many) or ratio (the share that goes); multiple (what is kept is rounded up to it);
+    criterion "obs", "activation" or "l1"; reconstruct (consumers are refitted).
 
     Channels that carry nothing on the calibration data go as well, whatever is to be kept, except by "l1"; a
     ratio of 0 removes only those.
