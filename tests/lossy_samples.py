@@ -143,7 +143,7 @@ def transformer() -> Program:
 
 
 def shared_keys() -> Program:
-    """Attention of four heads on rows [batch, 4, 8], each two of which share their keys and values."""
+    """Attention of six heads on rows [batch, 4, 8], each two of which share their keys and values."""
     net = Net(image=(4, 8))
 
     def heads(count: int) -> str:
@@ -153,15 +153,15 @@ def shared_keys() -> Program:
 
     def twice(value: str) -> str:
         apart = net.op("unsqueeze", value, net.constant([2], np.int64))
-        copied = net.op("expand", apart, net.constant([1, 2, 2, 4, 2], np.int64))
-        return net.op("reshape", copied, net.constant([-1, 4, 4, 2], np.int64))
+        copied = net.op("expand", apart, net.constant([1, 3, 2, 4, 2], np.int64))
+        return net.op("reshape", copied, net.constant([-1, 6, 4, 2], np.int64))
 
-    scores = net.op("matmul", heads(4), net.op("transpose", twice(heads(2)), perm=(0, 1, 3, 2)))
-    mixed = net.op("matmul", net.op("softmax", scores), twice(heads(2)))
+    scores = net.op("matmul", heads(6), net.op("transpose", twice(heads(3)), perm=(0, 1, 3, 2)))
+    mixed = net.op("matmul", net.op("softmax", scores), twice(heads(3)))
     rows = net.op(
         "reshape", net.op("transpose", mixed, perm=(0, 2, 1, 3)), net.constant([0, 4, -1], np.int64)
     )
-    return net.program(net.op("matmul", rows, net.weights(8, 5)))
+    return net.program(net.op("matmul", rows, net.weights(12, 5)))
 
 
 def attention(heads: int = 4, size: int = 2) -> Program:

@@ -61,7 +61,7 @@ def test_a_head_of_attention_goes_with_its_queries_keys_and_values() -> None:
     assert (heads.size, heads.width) == (4, 2)
     assert [len(use.channels) for use in (*heads.producers, *heads.consumers)] == [24, 8]
     (pairs,) = groups(shared_keys())
-    assert (pairs.size, len(pairs.producers)) == (2, 3)
+    assert (pairs.size, len(pairs.producers)) == (3, 3)
 
 
 def test_an_unknown_op_protects_its_channels() -> None:
