@@ -14,7 +14,7 @@ from tensmith.ir import Node, Program, make_node
 from tensmith.ir.op import OPS
 from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming, whole_groups
-from tensmith.rewrite.exact.transpose import order
+from tensmith.rewrite.exact.transpose import order, transposes
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.right_sides import shaped
@@ -107,8 +107,10 @@ class SplitBeforeTranspose(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """One reshape of what the first one reads, unless that has the shape, and one transpose."""
         turned = program.producers.get(node.inputs[0])
-        view = program.producers.get(turned.inputs[0]) if turned and turned.op == "transpose" else None
-        if turned is None or view is None or not view.traits.renames:
+        if not transposes(turned):
+            return ""
+        view = program.producers.get(turned.inputs[0])
+        if view is None or not view.traits.renames:
             return ""
         read = (view.inputs[0], turned.inputs[0], turned.output, node.output)
         types = [program.facts[name].type for name in read]

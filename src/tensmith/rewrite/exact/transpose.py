@@ -29,7 +29,8 @@ def composed(inner: Perm, outer: Perm) -> Perm:
     return tuple(inner[axis] for axis in outer)
 
 
-def _transposes(node: Node | None) -> TypeGuard[Node]:
+def transposes(node: Node | None) -> TypeGuard[Node]:
+    """Whether it is a transpose."""
     return node is not None and node.op == "transpose"
 
 
@@ -88,7 +89,7 @@ class TransposesThroughElementwise(NodeRule):
         while current is not None and pointwise_source(program, current) is not None:
             chain.append(current)
             current = program.producers.get(pointwise_source(program, current) or "")
-        if not chain or not _transposes(current):
+        if not chain or not transposes(current):
             return ""
         used = next((n for n in (*chain, current) if program.uses(n.output) > 1), None)
         if used is not None:
@@ -122,7 +123,7 @@ class TransposesJoined(NodeRule):
     def rewrite(self, program: Program, node: Node) -> Edit | str:
         """Both operands transposed alike, and nothing broadcast."""
         sides = [program.producers.get(name) for name in node.inputs]
-        turned = [side for side in sides if _transposes(side)]
+        turned = [side for side in sides if transposes(side)]
         if len(sides) != 2 or len(turned) < 2:
             return ""
         first, second = turned
