@@ -204,8 +204,7 @@ def _attributes(node: Node, version: int) -> dict[str, Any]:
 def _attribute_inputs(program: Program, node: Node, version: int) -> Iterator[tuple[str, int]]:
     """Constant inputs that are attributes at this opset: (attribute, input position)."""
     for name, (position, change) in node.definition.moved.items():
-        given = position < len(node.inputs) and node.inputs[position] in program.constants
-        if version < change and given:
+        if version < change and node.operand(position) in program.constants:
             yield name, position
 
 

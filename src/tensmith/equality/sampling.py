@@ -84,7 +84,7 @@ def _sliced(program: Program, node: Node) -> set[str]:
     x = program.facts[node.inputs[0]].type
     if x is None or x.shape is None:
         return set()
-    axes = program.facts[node.inputs[3]].value if len(node.inputs) > 3 and node.inputs[3] else None
+    axes = program.facts[node.inputs[3]].value if node.operand(3) else None
     named = range(len(x.shape)) if axes is None else [int(axis) for axis in axes]
     return _open(x.with_shape([x.shape[axis] for axis in named]))
 

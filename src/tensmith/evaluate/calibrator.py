@@ -230,7 +230,7 @@ def _steps(own: RecurrentWeights, array: Array, wanted: float, generator: np.ran
     array = array.swapaxes(0, 1) if own.multiplies else array.transpose(2, 0, 1, 3)  # samples first
     flat = array.reshape(-1, own.groups, own.depth)
     said = flat.any(axis=(1, 2))
-    if any(own.node.inputs[4:5]) and said.any():
+    if own.node.operand(4) and said.any():
         flat = flat[said]
     keep = min(len(flat), max(1, int(wanted * len(array))))
     chosen = flat[generator.choice(len(flat), keep, replace=False)]

@@ -277,6 +277,14 @@ class Node:
         own = (self.opaque, self.outputs) if self.opaque is not None else None
         return self.op, _frozen(self.attrs), own
 
+    def operand(self, index: int) -> str:
+        """An input by its place, "" where it is omitted."""
+        return self.inputs[index] if index < len(self.inputs) else ""
+
+    def operands(self, count: int) -> tuple[str, ...]:
+        """The first inputs, "" for those omitted."""
+        return tuple(map(self.operand, range(count)))
+
     def unordered(self, read: Iterable[Sortable]) -> tuple[Sortable, ...]:
         """What stands for its inputs, sorted where their order does not matter."""
         return tuple(sorted(read)) if self.traits.commutative else tuple(read)

@@ -366,7 +366,7 @@ def _learning(program: Program, zeros: bool) -> dict[str, Learning]:
 
 
 def _symmetric(program: Program, node: Node) -> bool:
-    zero = node.inputs[2] if len(node.inputs) > 2 else ""
+    zero = node.operand(2)
     return not zero or (zero in program.constants and not program.constants[zero].any())
 
 

@@ -61,11 +61,6 @@ def owned(program: Program, name: str) -> bool:
     return True
 
 
-def operand(node: Node, position: int) -> str:
-    """An input by position, "" where it is omitted."""
-    return node.inputs[position] if position < len(node.inputs) else ""
-
-
 def outgrown(program: Program, edit: Edit, facts: Mapping[str, Facts]) -> bool:
     """Whether constants that an edit computes do not fit their type, though what they are made of does.
 

@@ -241,7 +241,7 @@ def _spelled(rule: Rule) -> OpText:
 
 def _reduction(pattern: str, w: _Text, node: Node) -> str:
     kept = ", keepdims=True" if node.attrs["keepdims"] else ""
-    axes = f", axis={tuple(w.known(node.inputs[1]))}" if len(node.inputs) > 1 and node.inputs[1] else ""
+    axes = f", axis={tuple(w.known(node.inputs[1]))}" if node.operand(1) else ""
     return pattern.format(w.value(node.inputs[0]), axes + kept)
 
 

@@ -43,8 +43,7 @@ def parameters_of(program: Program, node: Node) -> QuantizationParameters | None
         return None
     offset = SIGNED_OFFSET.get(program.type(quantized_values(node)).dtype)
     scale = program.constants.get(node.inputs[1])
-    has_zero = len(node.inputs) > 2 and bool(node.inputs[2])
-    zero = program.constants.get(node.inputs[2]) if has_zero else np.zeros(1, np.int64)
+    zero = program.constants.get(node.inputs[2]) if node.operand(2) else np.zeros(1, np.int64)
     if offset is None or scale is None or zero is None or scale.dtype != np.float32:
         return None
     if scale.size != 1 or zero.size != 1 or not rises(step := float(scale.reshape(()))):

@@ -196,7 +196,7 @@ def repeats_elements(
     whole = all(size and not wanted % size for size, wanted in zip(before, after))
     if attrs["mode"] != "nearest" or style not in _BLOCKS or not whole:
         return False
-    *_, scales, sizes = (*node.inputs, "", "", "")[:4]
+    scales, sizes = node.operands(4)[2:]
     if sizes and constants[sizes].size:
         return True
     given = constants[scales].reshape(-1).tolist()

@@ -384,7 +384,7 @@ class Pad(Op):
     def element(self, m: Elements[V, I], node: Node, at: tuple[I, ...]) -> V | None:
         """The element inside, the constant outside."""
         facts, dtype = m.program.facts, m.dtype(node.output)
-        pads, fill, axes = (*node.inputs, "", "", "")[1:4]
+        pads, fill, axes = node.operands(4)[1:]
         if node.attrs["mode"] != "constant" or facts[pads].value is None:
             return None
         x = node.inputs[0]

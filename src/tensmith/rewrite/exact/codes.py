@@ -36,7 +36,7 @@ Grid = tuple[float, int, str]
 
 def _grid(program: Program, node: Node) -> Grid | None:
     """(scale, zero point, its element type) where these are one rising grid of bytes for all elements."""
-    scale, zero = (program.constants.get(name) for name in (*node.inputs[1:], "", "")[:2])
+    scale, zero = (program.constants.get(name) for name in node.operands(3)[1:])
     if scale is None or scale.size != 1 or zero is None or zero.size != 1 or zero.dtype.itemsize != 1:
         return None
     step = float(scale.reshape(()))
@@ -98,8 +98,7 @@ class CodesMadeUnsigned(NodeRule):
             next(names): (n.astype(np.int16) + 128).astype(np.uint8) for n in codes.values() if n is not None
         }
         made = [
-            replace(end, inputs=(*(*end.inputs, "")[:2], name, *end.inputs[3:]))
-            for end, name in zip(codes, raised)
+            replace(end, inputs=(*end.operands(2), name, *end.inputs[3:])) for end, name in zip(codes, raised)
         ]
         first = replace(made[0], attrs={**node.attrs, "output_dtype": _U8})
         return Edit(remove=tuple(codes), add=(first, *made[1:]), constants=raised)
@@ -160,7 +159,7 @@ def _pads_a_number(node: Node) -> bool:
 
 def _signed_number(program: Program, node: Node) -> Array | None:
     """A zero point or what is padded, zeros where it is left out; None where it is no known signed byte."""
-    _, parameter, number = (*node.inputs, "")[:3]
+    _, parameter, number = node.operands(3)
     if number:
         value = program.constants.get(number)
         return value if value is not None and value.dtype == np.int8 else None

@@ -19,7 +19,6 @@ from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
-from tensmith.rewrite.values import operand
 
 Y = Var("y")
 
@@ -142,7 +141,7 @@ def _apart(program: Program, node: Node, whole: Node, position: int, part: Node)
     if len(rest) > 1:
         image = next(names)
         made.append(replace(whole, inputs=tuple(rest), outputs=(image,)))
-    bias = operand(node, 2)
+    bias = node.operand(2)
     made.append(replace(node, name="", inputs=(image, others[-1].output, *([bias] if bias else [])),
                         outputs=(beside,)))  # fmt: skip
     made.append(make_node("add", (beside, large), node.outputs))

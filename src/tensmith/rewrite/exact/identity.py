@@ -16,7 +16,7 @@ from tensmith.rewrite.given import MATRIX, Given, Instance
 from tensmith.rewrite.law import lemma
 from tensmith.rewrite.rule import ProgramRule, Rule, exact
 from tensmith.rewrite.term import Term, Var, ops
-from tensmith.rewrite.values import known, operand, uniform
+from tensmith.rewrite.values import known, uniform
 
 # Gives the input that a node's output would equal if their types are the same, or "".
 Finder = Callable[[Program, Node], str]
@@ -62,7 +62,7 @@ def _zero_pads(program: Program, node: Node) -> str:
 
 @finders("slice")
 def _unit_steps(program: Program, node: Node) -> str:
-    steps = operand(node, 4)
+    steps = node.operand(4)
     value = known(program, steps) if steps else np.ones(1)
     return node.inputs[0] if value is not None and np.all(value == 1) else ""
 

@@ -17,7 +17,6 @@ from tensmith.rewrite.law import lemma
 from tensmith.rewrite.right_sides import join
 from tensmith.rewrite.rule import Edit, NodeRule, Rule, exact
 from tensmith.rewrite.term import Term, Use, Var, ops
-from tensmith.rewrite.values import operand
 
 # Functions of one element that may stand between the products and their concat.
 _BETWEEN = ("relu", "sigmoid", "tanh", "leaky_relu")
@@ -48,7 +47,7 @@ def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
             return "the products read different values"
         if not all(name in program.static_values for name in node.inputs[1:] if name):
             return f"the weights of '{node.output}' are not constant"
-        if node.function != first.function or bool(operand(node, 2)) != bool(operand(first, 2)):
+        if node.function != first.function or bool(node.operand(2)) != bool(first.operand(2)):
             return "the products differ in attributes or in having a bias"
         shape, other = program.type(node.inputs[1]).dims, program.type(first.inputs[1]).dims
         if len(shape) != len(other):
@@ -67,7 +66,7 @@ def _joined(nodes: Sequence[Node], output: str, names: Iterator[str]) -> list[No
     weights = next(names)
     made = [make_node("concat", [n.inputs[1] for n in nodes], (weights,), {"axis": axis})]
     inputs = [nodes[0].inputs[0], weights]
-    if operand(nodes[0], 2):
+    if nodes[0].operand(2):
         inputs.append(next(names))
         made.append(make_node("concat", [n.inputs[2] for n in nodes], (inputs[2],), {"axis": 0}))
     return [*made, replace(nodes[0], inputs=tuple(inputs), outputs=(output,))]

@@ -115,7 +115,7 @@ def _by_channel(program: Program, node: Node, span: Span) -> Part | str:
 def span_of(program: Program, node: Node) -> Span | None:
     """The positions that a slice takes of images of fixed sizes; None where it does anything else."""
     shape = program.type(node.inputs[0]).static
-    bounds = [program.constants.get(name) if name else None for name in (*node.inputs[1:], "", "")[:4]]
+    bounds = [program.constants.get(name) if name else None for name in node.operands(5)[1:]]
     if shape is None or any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
         return None
     starts, ends, axes, steps = (None if b is None else [int(v) for v in b.reshape(-1)] for b in bounds)

@@ -17,6 +17,7 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import product
 from tensmith.ir import Node, Program
 from tensmith.ir.handlers import Handlers
+from tensmith.ir.op import trimmed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
 from tensmith.ir.ops.recurrence import Recurrent
@@ -59,8 +60,7 @@ def _ints(program: Program, node: Node, index: int) -> list[int] | None:
 
 def _unknown(program: Program, node: Node, *indices: int) -> bool:
     """Whether some of these inputs are there but not known."""
-    given = [index for index in indices if index < len(node.inputs) and node.inputs[index]]
-    return any(_ints(program, node, index) is None for index in given)
+    return any(node.operand(index) and _ints(program, node, index) is None for index in indices)
 
 
 def _through(labels: AxisLabels, value: str) -> list[Labels]:
@@ -156,7 +156,7 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
     """A state goes with its rows in every gate, in all directions, and with what is summed over it; that it
     begins with zeros need not be said."""
     layer = node.kind(Recurrent)
-    x, w, r, b, _, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
+    x, w, r, b, _, *rest = node.operands(8)
     hidden = labels.size((r, 2))
     if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
         return labels.stop(node)
@@ -194,9 +194,7 @@ def recurrent_edit(cut: Cut, node: Node) -> Node:
         "" if place in layer.first and _zeros(cut.program, name) else name
         for place, name in enumerate(node.inputs)
     ]
-    while not inputs[-1]:
-        inputs.pop()
-    return replace(node, inputs=tuple(inputs), attrs={**node.attrs, **stated})
+    return replace(node, inputs=trimmed(inputs), attrs={**node.attrs, **stated})
 
 
 def _zeros(program: Program, value: str) -> bool:

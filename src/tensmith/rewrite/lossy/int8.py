@@ -75,7 +75,7 @@ _WEIGHT_SUFFIX = ".weight"
 
 def is_at(node: Node, site: str) -> bool:
     """Whether it is the node of a site; quantization may have given it the name of a rectifier behind it."""
-    return site in node.outputs or node.inputs[1:2] == (site + _WEIGHT_SUFFIX,)
+    return site in node.outputs or node.operand(1) == site + _WEIGHT_SUFFIX
 
 
 @lossy("int8", stage=NUMBERS, promise="8-bit weights and activations, scales from calibration data")

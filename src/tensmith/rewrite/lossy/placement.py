@@ -150,7 +150,7 @@ def _relu(program: Program, node: Node) -> Bounds:
 @rectifiers("clip")
 def _clip(program: Program, node: Node) -> Bounds:
     limits: list[float | None] = []
-    for name in (*node.inputs[1:], "", "")[:2]:
+    for name in node.operands(3)[1:]:
         array = program.constants.get(name)
         if name and (array is None or array.size != 1):
             return None

@@ -162,7 +162,7 @@ class _Caching:
 
     def _demand_rows(self, node: Node, capacity: int) -> None:
         """ModelError where a slice ends behind its axis: what it takes would be fewer rows than there are."""
-        ends, axes = (self.program.facts[name].value if name else None for name in (*node.inputs, "")[2:4])
+        ends, axes = (self.program.facts[name].value if name else None for name in node.operands(4)[2:])
         sizes = self.program.type(node.inputs[0]).dims
         for place, end in enumerate(() if ends is None else as_dims(ends)):
             size = sizes[place if axes is None else axes[place]]
@@ -175,7 +175,7 @@ class _Caching:
     def _triangle(self, node: Node, rows: Rows) -> str:
         """Of a triangle of all rows the new ones: its diagonal lies further right."""
         shift = self._numbers(np.array(0), TensorType("i64", ()))
-        if len(node.inputs) > 1 and node.inputs[1]:
+        if node.operand(1):
             shift = self.value(node.inputs[1], ())
         flat = self.build.add("reshape", (shift, self.build.constant("one", np.array([1]))), "k")
         moved = self.build.add("add", (flat, _BEFORE), "k of new rows")

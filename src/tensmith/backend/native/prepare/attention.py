@@ -44,7 +44,7 @@ def attention(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
         cap = builder.constant(f"{name} cap", np.array(attrs["softcap"], np.float32))
         bent = builder.add("tanh", (builder.add("div", (scores, cap), f"{name} bent"),), f"{name} tanh")
         scores = builder.add("mul", (bent, cap), f"{name} capped")
-    mask = node.inputs[3] if len(node.inputs) > 3 else ""
+    mask = node.operand(3)
     if mask and (builder.program.type(mask).static or ())[-1:] != (columns,):
         return False
     if attrs["is_causal"]:
@@ -111,8 +111,8 @@ def rotary(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
     half, step = width // 2, 2 if attrs["interleaved"] else 1
     tables = []
     for table, word in zip(node.inputs[1:3], ("cos", "sin")):
-        if len(node.inputs) > 3 and node.inputs[3]:
-            table = builder.add("gather", (table, node.inputs[3]), f"{name} {word} rows")
+        if places := node.operand(3):
+            table = builder.add("gather", (table, places), f"{name} {word} rows")
         tables.append(builder.reshape(table, (n, 1, length, half), f"{name} {word}"))
     starts = (0, 1) if step == 2 else (0, half)
     a, b = (

@@ -15,7 +15,7 @@ def opened(program: Program) -> Program:
     nodes: list[Node] = []
     constants = dict(program.constants)
     for node in program.nodes:
-        names = (*node.inputs[1:], "", "")[:3]
+        names = node.operands(4)[1:]
         given = [program.constants.get(name) for name in names]
         whole = node.op == "matmul_n_bits" and all(not n or v is not None for n, v in zip(names, given))
         if whole and given[0] is not None and given[1] is not None:
@@ -33,7 +33,7 @@ def _opened(
     names = tuple(_free(f"{node.output} {part}", taken) for part in ("codes", "scales", "zeros"))
     constants.update(zip(names, parts))
     real, turned, sums = (_free(f"{node.output} {part}", taken) for part in ("weights", "columns", "sums"))
-    bias = node.inputs[5] if len(node.inputs) > 5 else ""
+    bias = node.operand(5)
     made = [
         make_node("dequantize_linear", names, (real,), {"axis": 1, "block_size": node.attrs["block_size"]}),
         make_node("transpose", (real,), (turned,), {"perm": (1, 0)}),

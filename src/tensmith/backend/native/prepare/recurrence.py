@@ -6,6 +6,7 @@ import numpy as np
 
 from tensmith.ir import Node
 from tensmith.ir.builder import ProgramBuilder
+from tensmith.ir.op import trimmed
 from tensmith.ir.ops.recurrence import Recurrent
 
 Shape = tuple[int, ...]
@@ -18,7 +19,7 @@ def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
     if layer is None or r is None or not node.inputs[1]:
         return False
     name, (ways, rows, _) = node.output, r
-    x, w, states, bias, lengths, *rest = (*node.inputs, *[""] * (8 - len(node.inputs)))
+    x, w, states, bias, lengths, *rest = node.operands(8)
     turned = bool(node.attrs["layout"])
     steps, batch = (shape[1], shape[0]) if turned else shape[:2]
     if lengths:
@@ -41,9 +42,7 @@ def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:
         product.append(builder.reshape(first, (whole,), f"{name} bias"))
     sums = builder.add("gemm", product, f"{name} products", transB=1)
     sums = builder.reshape(sums, (steps, batch, whole), f"{name} sums")
-    inputs = (sums, "", states, bias, lengths, *rest)
-    while not inputs[-1]:
-        inputs = inputs[:-1]
+    inputs = trimmed((sums, "", states, bias, lengths, *rest))
     if not turned:
         builder.many(node.op, inputs, node.outputs, **node.attrs)
         return True

@@ -44,7 +44,7 @@ def integer_operands(
     if scales is None:
         return None
     quantized, bias = None, None
-    if len(node.inputs) > 2 and node.inputs[2]:
+    if node.operand(2):
         filters = program.type(w.inputs[0]).dims[product.filters(node.attrs)]
         found = _bias(program, node.inputs[2], source.scale * scales.astype(np.float64), filters)
         if found is None:

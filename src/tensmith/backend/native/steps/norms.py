@@ -68,7 +68,7 @@ def _norm_op(graph: StepGraph, node: Node) -> Norm | None:
     rank = len(graph.shapes[node.inputs[0]])
     if node.attrs["axis"] % rank != rank - 1:
         return None
-    tables = [graph.constants.get(name) if name else None for name in (*node.inputs[1:], "")[:2]]
+    tables = [graph.constants.get(name) for name in node.operands(3)[1:]]
     if any(name and table is None for name, table in zip(node.inputs[1:], tables)):
         return None
     tables = [None if t is None or np.all(t == neutral) else t for t, neutral in zip(tables, (1, 0))]

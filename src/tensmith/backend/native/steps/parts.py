@@ -74,11 +74,11 @@ def _place(values: Sequence[int], missing: int) -> tuple[int, int, int]:
 
 def _begins(graph: StepGraph, node: Node) -> list[int] | None:
     """How many zeros a padding puts before each axis; None if it does something else."""
-    number = graph.constants.get(node.inputs[2]) if len(node.inputs) > 2 and node.inputs[2] else np.zeros(1)
+    number = graph.constants.get(node.inputs[2]) if node.operand(2) else np.zeros(1)
     pads, axes = ints(graph, node, 1), ints(graph, node, 3)
     if node.attrs["mode"] != "constant" or number is None or number.any() or not pads or min(pads) < 0:
         return None
-    if axes is None and len(node.inputs) > 3 and node.inputs[3]:
+    if axes is None and node.operand(3):
         return None
     begins = [0] * len(graph.shapes[node.output])
     for axis, begin in zip(range(len(begins)) if axes is None else axes, pads):

@@ -139,7 +139,7 @@ def resample(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resampl
 def pad(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | None:
     """pad of floats by constant sizes, in every mode."""
     shape = graph.shapes[node.inputs[0]]
-    given = [graph.constants.get(name) if name else None for name in (*node.inputs[1:], "", "")[:3]]
+    given = [graph.constants.get(name) for name in node.operands(4)[1:]]
     fill = graph.constants.number(node.inputs[2]) if given[1] is not None else 0.0
     missing = any(name and table is None for name, table in zip(node.inputs[1:], given))
     if graph.dtypes[output] != "f32" or missing or fill is None:

@@ -24,13 +24,11 @@ from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedSta
 from tensmith.kernel.vectors import vector_text
 from tensmith.kernel.view import StridedView
 
-_MOST_INPUTS = 8
-
 
 def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
     """The fold of a recurrent layer and its outputs; None if it is none, or its weights are computed."""
     layer = node.kind(Recurrent)
-    x, w, r, b, lengths, *rest = (*node.inputs, *[""] * (_MOST_INPUTS - len(node.inputs)))
+    x, w, r, b, lengths, *rest = node.operands(8)
     if layer is None or w or node not in graph.tensors or not graph.constants.keys() >= {r, b} - {""}:
         return None
     looks = rest[layer.peepholes - 5] if layer.peepholes is not None else ""

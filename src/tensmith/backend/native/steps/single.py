@@ -88,7 +88,7 @@ def pooled_codes(graph: StepGraph, node: Node, maker: Node) -> Step | None:
 
 @_of_images(Reduction)
 def _over_space(graph: StepGraph, node: Node) -> Routine | None:
-    axes = graph.constants.get(node.inputs[1]) if len(node.inputs) > 1 else None
+    axes = graph.constants.get(node.operand(1))
     over = None if axes is None else sorted(int(axis) % 4 for axis in axes.reshape(-1))
     return _whole(graph, node) if len(graph.shapes[node.inputs[0]]) == 4 and over == [2, 3] else None
 
@@ -186,7 +186,7 @@ def _sums(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | 
     operand = reads.operand(node.inputs[0])
     rank = len(operand.view.shape)
     axes = list(range(rank))
-    if len(node.inputs) > 1 and node.inputs[1]:
+    if node.operand(1):
         given = graph.constants.get(node.inputs[1])
         if given is None:
             return None

@@ -79,5 +79,5 @@ def slice_of(graph: StepGraph, node: Node) -> tuple[list[int], list[int]] | None
 
 def ints(graph: StepGraph, node: Node, index: int) -> list[int] | None:
     """The whole numbers of a constant input; None if it is left out or computed."""
-    constant = graph.constants.get(node.inputs[index]) if len(node.inputs) > index else None
+    constant = graph.constants.get(node.operand(index))
     return None if constant is None else [int(item) for item in constant.reshape(-1)]
