@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeAlias, TypeVar, cast
 
@@ -284,6 +284,10 @@ class Node:
     def operands(self, count: int) -> tuple[str, ...]:
         """The first inputs, "" for those omitted."""
         return tuple(map(self.operand, range(count)))
+
+    def fixed_by(self, values: Container[str]) -> bool:
+        """Whether all that it reads beside its first input is among some values, constants above all."""
+        return all(name in values for name in self.inputs[1:] if name)
 
     def unordered(self, read: Iterable[Sortable]) -> tuple[Sortable, ...]:
         """What stands for its inputs, sorted where their order does not matter."""

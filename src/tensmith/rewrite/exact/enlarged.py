@@ -88,7 +88,7 @@ def _pointwise(program: Program, node: Node) -> bool:
     still = (attrs["strides"] or ()), (attrs["pads"] or ())
     plain = attrs["group"] == 1 and attrs["auto_pad"] in ("NOTSET", "VALID")
     moves = any(s != 1 for s in still[0]) or any(still[1])
-    constant = all(name in program.static_values for name in node.inputs[1:] if name)
+    constant = node.fixed_by(program.static_values)
     return shape is not None and math.prod(shape[2:]) == 1 and plain and not moves and constant
 
 
@@ -106,8 +106,7 @@ def _kept(program: Program, part: Node, filters: object) -> str | None:
         return "the sizes are not known"
     if program.uses(part.output) > 1 or part.output in program.outputs:
         return f"'{part.output}' is also used elsewhere"
-    constant = all(name in program.constants for name in part.inputs[1:] if name)
-    if not constant or before[:2] != after[:2]:
+    if not part.fixed_by(program.constants) or before[:2] != after[:2]:
         return "the image is not enlarged by constant factors"
     if not repeats_elements(part, before, after, program.constants):
         return "the image is not enlarged by repeating its elements"

@@ -45,7 +45,7 @@ def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
     for node in nodes:
         if node.inputs[0] != first.inputs[0]:
             return "the products read different values"
-        if not all(name in program.static_values for name in node.inputs[1:] if name):
+        if not node.fixed_by(program.static_values):
             return f"the weights of '{node.output}' are not constant"
         if node.function != first.function or bool(node.operand(2)) != bool(first.operand(2)):
             return "the products differ in attributes or in having a bias"

@@ -115,9 +115,9 @@ def _by_channel(program: Program, node: Node, span: Span) -> Part | str:
 def span_of(program: Program, node: Node) -> Span | None:
     """The positions that a slice takes of images of fixed sizes; None where it does anything else."""
     shape = program.type(node.inputs[0]).static
-    bounds = [program.constants.get(name) if name else None for name in node.operands(5)[1:]]
-    if shape is None or any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
+    if shape is None or not node.fixed_by(program.constants):
         return None
+    bounds = [program.constants.get(name) for name in node.operands(5)[1:]]
     starts, ends, axes, steps = (None if b is None else [int(v) for v in b.reshape(-1)] for b in bounds)
     assert starts is not None and ends is not None
     if steps is not None and any(step != 1 for step in steps):

@@ -68,9 +68,9 @@ def _norm_op(graph: StepGraph, node: Node) -> Norm | None:
     rank = len(graph.shapes[node.inputs[0]])
     if node.attrs["axis"] % rank != rank - 1:
         return None
-    tables = [graph.constants.get(name) for name in node.operands(3)[1:]]
-    if any(name and table is None for name, table in zip(node.inputs[1:], tables)):
+    if not node.fixed_by(graph.constants):
         return None
+    tables = [graph.constants.get(name) for name in node.operands(3)[1:]]
     tables = [None if t is None or np.all(t == neutral) else t for t, neutral in zip(tables, (1, 0))]
     columns = graph.shapes[node.inputs[0]][-1:]
     if any(table is not None and table.shape != columns for table in tables):

@@ -114,9 +114,9 @@ def scatter(graph: StepGraph, reads: Reads, node: Node, output: str) -> ScatterR
 def resample(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | None:
     """resize of floats by constant scales or sizes; the tables of each axis become constants."""
     shape, attrs = graph.shapes[node.inputs[0]], node.attrs
-    given = [graph.constants.get(name) if name else None for name in node.inputs[1:]]
-    if graph.dtypes[output] != "f32" or any(n and g is None for n, g in zip(node.inputs[1:], given)):
+    if graph.dtypes[output] != "f32" or not node.fixed_by(graph.constants):
         return None
+    given = [graph.constants.get(name) for name in node.inputs[1:]]
     hollow = np.broadcast_to(np.float32(0), shape)
     maps = axis_maps(Run(attrs, (hollow, *given), (), ()), Floats())
     matrices: list[tuple[int, Array]] = []
@@ -141,8 +141,7 @@ def pad(graph: StepGraph, reads: Reads, node: Node, output: str) -> Resample | N
     shape = graph.shapes[node.inputs[0]]
     given = [graph.constants.get(name) for name in node.operands(4)[1:]]
     fill = graph.constants.number(node.inputs[2]) if given[1] is not None else 0.0
-    missing = any(name and table is None for name, table in zip(node.inputs[1:], given))
-    if graph.dtypes[output] != "f32" or missing or fill is None:
+    if graph.dtypes[output] != "f32" or not node.fixed_by(graph.constants) or fill is None:
         return None
     before, after = map(as_ints, full_pads(len(shape), given[0], given[2]))
     if min(*before, *after) < 0:

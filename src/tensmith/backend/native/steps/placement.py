@@ -93,7 +93,7 @@ def _is_kernel(graph: StepGraph, node: Node) -> bool:
 
 @_kernels("conv")
 def _constant_weights(graph: StepGraph, node: Node) -> bool:
-    return all(name in graph.constants for name in node.inputs[1:] if name)
+    return node.fixed_by(graph.constants)
 
 
 @_kernels(Pool, GlobalPool)

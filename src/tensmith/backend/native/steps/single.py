@@ -116,8 +116,7 @@ def _pool(graph: StepGraph, node: Node) -> Routine | None:
 @_of_images("resize")
 def _enlarged(graph: StepGraph, node: Node) -> Routine | None:
     before, after = (graph.shapes[name] for name in (node.inputs[0], node.output))
-    constant = all(name in graph.constants for name in node.inputs[1:] if name)
-    if len(before) != 4 or before[:2] != after[:2] or not constant:
+    if len(before) != 4 or before[:2] != after[:2] or not node.fixed_by(graph.constants):
         return None
     if not repeats_elements(node, before, after, graph.constants):
         return None

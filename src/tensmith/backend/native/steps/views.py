@@ -65,10 +65,9 @@ def _slice(graph: StepGraph, node: Node, output: str, source: StridedView) -> St
 def slice_of(graph: StepGraph, node: Node) -> tuple[list[int], list[int]] | None:
     """(starts, steps) of a slice along every axis; None where they are computed."""
     shape = graph.shapes[node.inputs[0]]
-    bounds = [ints(graph, node, index) for index in (1, 2, 3, 4)]
-    if any(name and bound is None for name, bound in zip(node.inputs[1:], bounds)):
+    if not node.fixed_by(graph.constants):
         return None
-    begins, ends, axes, given = bounds
+    begins, ends, axes, given = (ints(graph, node, index) for index in (1, 2, 3, 4))
     starts, steps = [0] * len(shape), [1] * len(shape)
     begins, ends = begins or [], ends or []
     axes = list(range(len(begins))) if axes is None else axes
