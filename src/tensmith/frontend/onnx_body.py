@@ -15,6 +15,7 @@ from onnx import helper, numpy_helper
 from tensmith.formula.arith import Array
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import standard_domain
+from tensmith.ir.op import trimmed
 from tensmith.ir.opaque import renamed
 from tensmith.ir.types import DTYPES, TensorType
 
@@ -52,10 +53,14 @@ class OperatorBody:
         self.need(self.has(index))
         return str(self._proto.input[index])
 
+    def optional(self, index: int) -> str:
+        """The name of an input; "" where it is left out."""
+        return str(self._proto.input[index]) if self.has(index) else ""
+
     def inputs(self, count: int) -> list[str]:
         """The first inputs, the only ones that may be there; "" for those left out."""
         self.need(not any(self._proto.input[count:]))
-        return [self._proto.input[index] if self.has(index) else "" for index in range(count)]
+        return list(map(self.optional, range(count)))
 
     def wants(self, index: int) -> bool:
         """Whether an output is asked for."""
@@ -130,9 +135,9 @@ class OperatorBody:
             raise Uncovered
 
     def add(self, op_type: str, *inputs: str, **attributes: Any) -> str:
-        """A new node of one output, which it gives."""
+        """A new node of one output, which it gives; inputs that are "" are left out."""
         output = self._fresh(f"{self._base}.{op_type.lower()}")
-        self.nodes.append(helper.make_node(op_type, list(inputs), [output], **attributes))
+        self.nodes.append(helper.make_node(op_type, trimmed(inputs), [output], **attributes))
         return output
 
     def many(self, op_type: str, count: int, *inputs: str) -> list[str]:

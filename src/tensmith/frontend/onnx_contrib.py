@@ -26,6 +26,11 @@ BODIES = Bodies()
 _operator = partial(BODIES.operator, domain=MICROSOFT)
 
 
+def _plus(b: OperatorBody, x: str, other: str) -> str:
+    """x + other, where there is one."""
+    return b.add("Add", x, other) if other else x
+
+
 # Activations
 
 
@@ -63,10 +68,8 @@ def _bias_gelu(b: OperatorBody) -> Sequence[str]:
 def _fast_gelu(b: OperatorBody) -> Sequence[str]:
     """Gelu by tanh, of x or x + bias."""
     x, bias = b.inputs(2)
-    if bias:
-        b.need(b.rank(1) == 1)
-        x = b.add("Add", x, bias)
-    return [_gelu(b, x, b.type(0).dtype, "tanh")]
+    b.need(not bias or b.rank(1) == 1)
+    return [_gelu(b, _plus(b, x, bias), b.type(0).dtype, "tanh")]
 
 
 @_operator("QuickGelu")
@@ -105,12 +108,11 @@ _ACTIVATIONS: dict[str, tuple[str, ...]] = {
 _CONV = ("auto_pad", "dilations", "group", "kernel_shape", "pads", "strides")
 
 
-def _activated(b: OperatorBody, x: str, name: str, params: Sequence[float], dtype: str) -> str:
+def _activated(b: OperatorBody, x: str, name: str, params: Sequence[float]) -> str:
     if name == "Clip" and len(params) == 2:
-        return b.add("Clip", x, *(b.constant(bound, dtype) for bound in params))
-    names = _ACTIVATIONS.get(name, ("unknown",) * 9)
-    b.need(len(names) == len(params))
-    return b.add(name, x, **dict(zip(names, params)))
+        return b.add("Clip", x, *(b.constant(bound, "f32") for bound in params))
+    b.need(name in _ACTIVATIONS and len(_ACTIVATIONS[name]) == len(params))
+    return b.add(name, x, **dict(zip(_ACTIVATIONS[name], params)))
 
 
 @_operator("FusedConv")
@@ -119,10 +121,8 @@ def _fused_conv(b: OperatorBody) -> Sequence[str]:
     x, w, bias, added = b.inputs(4)
     name, params = b.attribute("activation", ""), b.attribute("activation_params", [])
     b.need(b.type(0).dtype == "f32" and bool(name))
-    y = b.add("Conv", x, w, *filter(None, [bias]), **b.given(*_CONV))
-    if added:
-        y = b.add("Add", y, added)
-    return [_activated(b, y, name, params, "f32")]
+    y = b.add("Conv", x, w, bias, **b.given(*_CONV))
+    return [_activated(b, _plus(b, y, added), name, params)]
 
 
 @_operator("FusedGemm")
@@ -133,8 +133,8 @@ def _fused_gemm(b: OperatorBody) -> Sequence[str]:
     b.need(b.type(0).dtype == "f32" and name in _ACTIVATIONS)
     params = [b.attribute(f"activation_{param}", math.nan) for param in _ACTIVATIONS[name]]
     b.need(not any(map(math.isnan, params)))
-    y = b.add("Gemm", a, other, *filter(None, [c]), **b.given("transA", "transB", "alpha", "beta"))
-    return [_activated(b, y, name, params, "f32")]
+    y = b.add("Gemm", a, other, c, **b.given("transA", "transB", "alpha", "beta"))
+    return [_activated(b, y, name, params)]
 
 
 # Normalizations
@@ -146,8 +146,7 @@ def _skipped(b: OperatorBody, bias: str) -> str:
     b.need(b.type(0).dtype in _MOST_FLOATS and len(x) in (2, 3) and len(x) >= len(skip) >= 2)
     for size, other in zip(reversed(x), reversed(skip)):
         b.need(other in (1, size) or not (isinstance(size, int) and (size == 1 or isinstance(other, int))))
-    total = b.add("Add", b.input(0), b.input(1))
-    return b.add("Add", total, bias) if bias else total
+    return _plus(b, b.add("Add", b.input(0), b.input(1)), bias)
 
 
 def _rms(b: OperatorBody, x: str, scale: str, dtype: str, axes: Sequence[int], epsilon: float) -> str:
@@ -170,11 +169,7 @@ def _layer_normalization(b: OperatorBody) -> Sequence[str]:
     x, scale, bias = b.inputs(3)
     dtype = b.type(0).dtype
     b.need(dtype in _FLOATS and b.type(1).dtype == dtype)
-    return [
-        b.add(
-            "LayerNormalization", x, scale, *filter(None, [bias]), **b.given("axis", "epsilon", "stash_type")
-        )
-    ]
+    return [b.add("LayerNormalization", x, scale, bias, **b.given("axis", "epsilon", "stash_type"))]
 
 
 @_operator("SimplifiedLayerNormalization", domain="")
@@ -194,7 +189,7 @@ def _skip_layer_normalization(b: OperatorBody) -> Sequence[str]:
     """LayerNormalization of the sum of x, what skips a layer and a bias; the sum is the fourth output."""
     _, _, scale, shift, bias = b.inputs(5)
     total, epsilon = _skipped(b, bias), b.attribute("epsilon", 1e-12)
-    y = b.add("LayerNormalization", total, scale, *filter(None, [shift]), axis=-1, epsilon=epsilon)
+    y = b.add("LayerNormalization", total, scale, shift, axis=-1, epsilon=epsilon)
     return [y, "", "", total]
 
 
@@ -263,8 +258,7 @@ def _decoded(b: OperatorBody, index: int) -> str:
     """The numbers of a code, which its scale and zero point follow."""
     _alone(b, index + 1, index + 2)
     b.need(b.type(index).dtype in _CODES and b.type(index + 1).dtype == "f32")
-    zero = [b.input(index + 2)] if b.has(index + 2) else []
-    return b.add("DequantizeLinear", b.input(index), b.input(index + 1), *zero)
+    return b.add("DequantizeLinear", b.input(index), b.input(index + 1), b.optional(index + 2))
 
 
 def _encoded(b: OperatorBody, x: str, index: int) -> str:
@@ -285,7 +279,7 @@ def _linear(b: OperatorBody) -> Sequence[str]:
         b.version = max(b.version, 21)
     elif "f16" in dtypes or b.type(1).dtype == "f16":
         b.version = max(b.version, 19)
-    return [b.add(b.name, x, scale, *filter(None, [zero]), **b.given("axis"))]
+    return [b.add(b.name, x, scale, zero, **b.given("axis"))]
 
 
 @_operator("QLinearAdd", "QLinearMul")
@@ -420,25 +414,23 @@ def _product_of_codes(b: OperatorBody, x: Indices, w: Indices, bias: str) -> str
     """A product of rows of codes, plus a bias; each is known by where it, its scale and zero point are."""
     _alone(b, *x[1:])
     b.need(b.type(x[0]).dtype in _CODES and b.type(x[1]).dtype == "f32")
-    codes, scale, zero = b.input(x[0]), b.input(x[1]), b.input(x[2]) if b.has(x[2]) else ""
+    codes, scale, zero = b.input(x[0]), b.input(x[1]), b.optional(x[2])
     alike = not b.has(w[2]) or b.type(w[2]).static == b.type(w[1]).static is not None
     if not (alike and b.known(x[1]) and (not zero or b.known(x[2]))):
         return _scaled_sums(b, (codes, scale, zero), w, bias)
     _check_columns(b, w)
-    numbers = b.add("DequantizeLinear", codes, scale, *filter(None, [zero]))
-    columns = b.add("DequantizeLinear", *(b.input(index) for index in w if b.has(index)), axis=1)
-    product = b.add("MatMul", numbers, columns)
-    return b.add("Add", product, bias) if bias else product
+    numbers = b.add("DequantizeLinear", codes, scale, zero)
+    columns = b.add("DequantizeLinear", *map(b.optional, w), axis=1)
+    return _plus(b, b.add("MatMul", numbers, columns), bias)
 
 
 def _scaled_sums(b: OperatorBody, x: Sequence[str], w: Indices, bias: str) -> str:
     """x_scale w_scale ((x - x_zero) (w - w_zero)), plus a bias."""
     _check_columns(b, w)
     codes, scale, zero = x
-    sums = b.add("MatMulInteger", codes, b.input(w[0]), zero, b.input(w[2]) if b.has(w[2]) else "")
+    sums = b.add("MatMulInteger", codes, b.input(w[0]), zero, b.optional(w[2]))
     numbers = b.add("Cast", sums, to=ELEMENT_CODES["f32"])
-    product = b.add("Mul", numbers, b.add("Mul", scale, b.input(w[1])))
-    return b.add("Add", product, bias) if bias else product
+    return _plus(b, b.add("Mul", numbers, b.add("Mul", scale, b.input(w[1]))), bias)
 
 
 def _check_columns(b: OperatorBody, w: Indices) -> None:
@@ -510,9 +502,7 @@ def _attention(b: OperatorBody) -> Sequence[str]:
     b.attribute("rotary_embedding_dim", 0)
     widths = b.attribute("qkv_hidden_sizes", []) or [of_weights[1] // 3] * 3
     b.need(len(widths) == 3 and min(widths) > 0 and sum(widths) == of_weights[1])
-    y = b.add("MatMul", x, weights)
-    if bias:
-        y = b.add("Add", y, bias)
+    y = _plus(b, b.add("MatMul", x, weights), bias)
     return [_attended(b, _split(b, y, widths), widths, 3, (*shape[:2], shape[1]))]
 
 
