@@ -148,7 +148,7 @@ def _of_onnx_runtime() -> str:
         f"these are read as bodies of operators of this table: in the domain {onnx_contrib.MICROSOFT}, "
         f"{', '.join(names)}; in the default domain, {' and '.join(own)} at every opset. So are "
         f"{', '.join(sorted(name for _, name in onnx_standard.BODIES))} of the standard. "
-        "`frontend/onnx_contrib.py` and `frontend/onnx_standard.py` say what each computes; a use that its "
+        "`frontend/onnx_contrib/` and `frontend/onnx_standard.py` say what each computes; a use that its "
         "body does not cover stays opaque."
     )
 
