@@ -19,7 +19,8 @@ from lossy_samples import Interpreted
 from tensmith.ir import Program
 from tensmith.recovery import training
 from tensmith.recovery.coded_size import CodedSize
-from tensmith.recovery.learning import LearningGrid, learning_constants
+from tensmith.recovery.learnable import learning_constants
+from tensmith.recovery.learning import LearningGrid
 from tensmith.recovery.training import Recipe, Training
 from tensmith.rewrite.archives import read_arrays, write_arrays
 from tensmith.rewrite.lossy.weights import weighted_layers

@@ -27,13 +27,8 @@ from lossy_samples import (
 )
 from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType, make_node
-from tensmith.recovery.learning import (
-    LearningBias,
-    LearningCodebook,
-    LearningFloats,
-    LearningGrid,
-    learning_constants,
-)
+from tensmith.recovery.learnable import learning_constants
+from tensmith.recovery.learning import LearningBias, LearningCodebook, LearningFloats, LearningGrid
 from tensmith.recovery.network import TorchNetwork, require_agreement
 from tensmith.rewrite.archives import digest_of, read_trained, trained_path, write_arrays
 from tensmith.rewrite.lossy.tables import with_tables_opened

@@ -18,7 +18,7 @@ from lossy_samples import SAMPLES, inputs_of
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType
 from tensmith.recovery import meanings
-from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.learnable import learning_constants
 from tensmith.recovery.meanings import _taken
 from tensmith.recovery.network import TorchNetwork, _Ordered, require_agreement
 

@@ -10,7 +10,8 @@ import torch
 
 from lossy_samples import Interpreted
 from tensmith.ir import Program, TensorType, make_node
-from tensmith.recovery.learning import LearningFloats, LearningGrid, learning_constants
+from tensmith.recovery.learnable import learning_constants
+from tensmith.recovery.learning import LearningFloats, LearningGrid
 from tensmith.recovery.network import TorchNetwork, require_agreement
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step

@@ -29,7 +29,7 @@ from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
 from tensmith.recovery import distill, known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, parts_of, shifted
-from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.learnable import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.method import apply_lossy

@@ -191,7 +191,7 @@ def test_the_builder_refuses_what_is_not_allowed(step: Step, what: str, tmp_path
 def test_training_learns_nothing_of_a_kept_layer() -> None:
     """And weights that were trained elsewhere do not get in by a step that names it."""
     pytest.importorskip("torch")
-    from tensmith.recovery.learning import learning_constants
+    from tensmith.recovery.learnable import learning_constants
 
     own = {"c5", "c6"}  # the weights and the bias of v3
     assert own <= learning_constants(PROGRAM, False).keys()

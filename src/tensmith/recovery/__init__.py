@@ -2,6 +2,7 @@
 
 meanings   what ops are in PyTorch
 learning   constants that learn, in the form they have: codes on a grid, a codebook, floats; zeros that stay
+learnable  which constants of a program learn, and in which of these forms
 network    a program as a function that PyTorch differentiates
 feed       samples to train on, changed in ways that the original does not mind
 coded_size what codes take in a file, as a part of the loss

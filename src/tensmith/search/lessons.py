@@ -18,7 +18,7 @@ from tensmith.errors import ProgramError, TensmithError, first_line
 from tensmith.evaluate.outcome import Outcome
 from tensmith.evaluate.sequential import changed_answers
 from tensmith.evaluate.task import Task
-from tensmith.recovery.learning import learning_constants
+from tensmith.recovery.learnable import learning_constants
 from tensmith.recovery.teacher import Teacher
 from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.lossy.tables import with_tables_opened

@@ -31,7 +31,7 @@ def trained(
     where an op has no gradients, MissingExtra without PyTorch.
     """
     demand_torch(f"'{TRAINED}'")
-    from tensmith.recovery.learning import learning_constants  # PyTorch, which takes seconds to load
+    from tensmith.recovery.learnable import learning_constants  # PyTorch, which takes seconds to load
     from tensmith.recovery.teacher import Teacher
     from tensmith.recovery.training import Recipe, WeightsLoss
     from tensmith.search.lessons import weights_loss
