@@ -201,7 +201,8 @@ def test_weights_within_the_budget_are_not_given_up_for_others_beyond() -> None:
     state = SimpleNamespace(lost=0.4, compared=9.0, bits=1e9, best=best)
     network = SimpleNamespace(program=SimpleNamespace(inputs={}, outputs=()))
     course: Any = SimpleNamespace(
-        _grown=True, _parameters=lambda: {"w": np.ones(1)}, _state=state, _network=network, _at_once=1,
+        _grown=True, _parameters=lambda: {"w": np.ones(1)}, _state=state, _network=network,
+        _gradients=SimpleNamespace(at_once=1),
         _size=SimpleNamespace(bits=lambda: 1.0, target=1.0), _recipe=Recipe(0, budget=0.5),
         _judge=lambda session: training.WeightsLoss(0.6, 0.0),
     )  # fmt: skip

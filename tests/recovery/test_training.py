@@ -27,8 +27,9 @@ from tensmith.errors import DataError, EngineError, ProgramError, TensmithError
 from tensmith.evaluate.accuracy import as_model
 from tensmith.formula.poly import Poly
 from tensmith.ir import Program, TensorType
-from tensmith.recovery import distill, known, training
+from tensmith.recovery import distill, gradients, known, training
 from tensmith.recovery.feed import Feed, Samples, mirrored, parts_of, shifted
+from tensmith.recovery.gradients import Gradients
 from tensmith.recovery.learnable import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
 from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
@@ -83,7 +84,7 @@ def test_an_over_pruned_network_comes_back(
     original: Program, pruned: Program, tmp_path: Path, growing: bool, bfloat16: bool
 ) -> None:
     course = lessons(original, pruned, tmp_path / "state.npz", growing=growing)
-    course._bfloat16 = bfloat16
+    course._gradients.bfloat16 = bfloat16
     before = course._judge(NetworkSession(TorchNetwork(pruned, {}, "cpu"))).lost
     found = course.course(10 * STEPS)
     assert before > 20 and found.lost < before / 4
@@ -150,12 +151,13 @@ def test_bfloat16_is_taken_where_it_is_faster_and_as_good(
     taken: bool,
 ) -> None:
     monkeypatch.undo()
-    monkeypatch.setattr(training, "_multiplies_bfloat16", lambda device: True)
-    monkeypatch.setattr(Training, "_times", lambda self, _: (seconds if self._bfloat16 else 1.0, 0.25, 1))
-    monkeypatch.setattr(Training, "_gradients", lambda self, number: loss if self._bfloat16 else 2.0)
+    monkeypatch.setattr(gradients, "_multiplies_bfloat16", lambda device: True)
+    monkeypatch.setattr(Gradients, "_times", lambda self, _: (seconds if self.bfloat16 else 1.0, 0.25, 1))
+    monkeypatch.setattr(Gradients, "of", lambda self, number: loss if self.bfloat16 else 2.0)
     course = lessons(original, pruned, tmp_path / "state.npz")
     for _ in range(2):  # the second course of a plan finds the same
-        assert course.seconds_a_step() == (seconds if taken else 1.0, 0.25) and course._bfloat16 == taken
+        assert course.seconds_a_step() == (seconds if taken else 1.0, 0.25)
+        assert course._gradients.bfloat16 == taken
 
 
 def test_zeros_that_grow_begin_without_any_and_come_to_stay(
@@ -250,12 +252,13 @@ def test_the_next_course_goes_on(original: Program, pruned: Program, tmp_path: P
 def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
     lost: Sequence[int], ended: bool, original: Program, pruned: Program, tmp_path: Path
 ) -> None:
-    course, gradients = lessons(original, pruned, tmp_path / "state.npz"), Training._gradients
+    course = lessons(original, pruned, tmp_path / "state.npz")
+    answered = course._gradients.of
 
     def failing(number: int) -> float:
-        return math.nan if number in lost else gradients(course, number)
+        return math.nan if number in lost else answered(number)
 
-    course._gradients = failing  # type: ignore[method-assign]
+    course._gradients.of = failing  # type: ignore[method-assign]
     found = course.course(10 * 18)
     assert all(np.isfinite(array).all() for array in found.arrays.values())
     assert found.steps == 3 if ended else found.steps > 9
@@ -264,8 +267,8 @@ def test_batches_whose_loss_is_no_number_teach_nothing_and_many_end_a_course(
 def test_what_answers_no_numbers_from_the_start_cannot_be_trained(
     original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distillation = training.distillation
-    monkeypatch.setattr(training, "distillation", lambda *a: distillation(*a) * float("nan"))
+    distillation = gradients.distillation
+    monkeypatch.setattr(gradients, "distillation", lambda *a: distillation(*a) * float("nan"))
     with pytest.raises(ProgramError, match="is no number"):
         lessons(original, pruned, tmp_path / "state.npz").course(10 * 8)
 
@@ -273,20 +276,20 @@ def test_what_answers_no_numbers_from_the_start_cannot_be_trained(
 def test_a_batch_that_memory_does_not_hold_goes_in_parts(
     original: Program, pruned: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    distillation, most = training.distillation, [16]
+    distillation, most = gradients.distillation, [16]
 
     def small(answers: Any, *told: Any) -> Any:
         if len(answers[0]) > most[0]:
             raise torch.OutOfMemoryError("too many samples")
         return distillation(answers, *told)
 
-    monkeypatch.setattr(training, "distillation", small)
+    monkeypatch.setattr(gradients, "distillation", small)
     course = lessons(original, pruned, tmp_path / "state.npz")
-    course._fitting_gradients(0)
+    course._gradients._fit()
     assert course.course(10 * 8).steps > 0
     most[0] = 0
     with pytest.raises(ProgramError, match="not even one sample"):
-        course._fitting_gradients(0)
+        course._gradients._fit()
 
 
 @pytest.mark.parametrize("shape", [(2, 3), (2, 3, 1), (2, 3, 1, 1), (2, 1, 3)])

@@ -8,6 +8,7 @@ feed       samples to train on, changed in ways that the original does not mind
 coded_size what codes take in a file, as a part of the loss
 known      what the original answers to batches that come again
 distill    how far a network's answers are from the original's
+gradients  of that distance, in the form that is fastest here
 training   steps that fit a time, the best weights kept, stopped and gone on with at any moment
 teacher    the original, what is learned from it, and how that is kept
 """

@@ -17,15 +17,14 @@ import numpy as np
 import torch
 
 from tensmith import gate
-from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
 from tensmith.errors import DataError, EngineError, ProgramError, VerificationError
 from tensmith.formula.arith import Array
-from tensmith.hardware import BF16_DOT, detect_cpu
 from tensmith.interrupt import postponed
 from tensmith.recovery.coded_size import POWER, CodedSize
-from tensmith.recovery.distill import Tells, distillation, spreads
-from tensmith.recovery.feed import Feed, Samples, parts_of
+from tensmith.recovery.distill import Tells
+from tensmith.recovery.feed import Feed
+from tensmith.recovery.gradients import Gradients
 from tensmith.recovery.known import KnownAnswers
 from tensmith.recovery.learning import LearningZeros
 from tensmith.recovery.meanings import as_array
@@ -34,8 +33,6 @@ from tensmith.rewrite.archives import read_arrays, write_arrays
 
 # Of a course, what goes into looking at the search split, and how often that is done.
 _LOOKING, _FEWEST_LOOKS, _MOST_LOOKS = 0.1, 2, 8
-# What tells how long a step takes: so many, but for those that begin after this share of the course.
-_TIMED_STEPS, _TIMING = 2, 0.05
 # Few steps do not show how codes that jump all the time lose their way. The rate at which these learn follows
 # from how far all steps together are to reach, in what weights are like, within these bounds. A later course
 # begins where one came to rest: by the full rate it would lose what that learned.
@@ -66,8 +63,6 @@ _COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.06, 0.03
 # Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
 # others lose more.
 _AIM = 0.6
-# Products of bfloat16 are taken where they are so many times faster and the loss differs by no larger share.
-_WORTH, _AS_GOOD = 1.15, 0.1
 
 
 @dataclass(frozen=True)
@@ -149,8 +144,8 @@ class Training:
         path: Path,
         threads: int,
     ) -> None:
-        self._network, self._original, self._tells = network, original, tells
-        self._judge, self._recipe, self._path, self._threads = judge, recipe, path, threads
+        self._network, self._original = network, original
+        self._judge, self._recipe, self._path = judge, recipe, path
         zeros = (each for each in network.learning.values() if isinstance(each, LearningZeros))
         self._growing = [each for each in zeros if each.dense is not None]
         self._size = CodedSize(network.learning.values())
@@ -159,10 +154,8 @@ class Training:
         groups = [{"params": [p.tensor], "unit": p.unit} for p in network.parameters.values()]
         self._adam = torch.optim.Adam(groups, lr=0.0, betas=_BETAS)
         self._state = (self._loaded() if path.exists() else None) or _State(recipe.batch)
-        self._feed = replace(feed, batch=self._state.batch)
-        self._at_once = self._state.batch
-        self._bfloat16 = False
-        self._timed: tuple[float, float, int] | None = None
+        feed = replace(feed, batch=self._state.batch)
+        self._gradients = Gradients(network, original, feed, tells, threads)
 
     @property
     def courses(self) -> int:
@@ -176,6 +169,10 @@ class Training:
         arrays, rate = self._network.written(), 2 * state.rate
         return Outlook(arrays, state.before, state.batch, state.bfloat16, rate, state.lost, False)
 
+    def seconds_a_step(self, seconds: float = math.inf) -> tuple[float, float]:
+        """See `Gradients.seconds`."""
+        return self._gradients.seconds(seconds)
+
     def course(self, seconds: float) -> Outlook:
         """One more course, or the rest of one that was stopped; ProgramError if no step fits the time."""
         until, latest = time.monotonic() + seconds, time.monotonic() + _LATEST * seconds
@@ -184,7 +181,7 @@ class Training:
             if not self._state.steps:
                 self._begin(until, learning, teaching, interrupted)
             state = self._state
-            state.bfloat16 |= self._bfloat16
+            state.bfloat16 |= self._gradients.bfloat16
             began, first, lost = time.monotonic(), state.step, 0
             while state.step < state.steps and not interrupted() and time.monotonic() < latest:
                 self._grow()
@@ -317,13 +314,13 @@ class Training:
 
     def _loss(self) -> float:
         """Of batches that no step takes, where it is a number; their gradients count for nothing."""
-        losses = [self._gradients(_UNSEEN + number) for number in range(_COMPARED)]
+        losses = [self._gradients.of(_UNSEEN + number) for number in range(_COMPARED)]
         return float(np.mean([loss for loss in losses if math.isfinite(loss)] or [math.nan]))
 
     def _step(self, number: int, rate: float) -> bool:
         """Learns from the samples of that number, unless their loss is no number: then nothing, and False."""
         self._adam.zero_grad(set_to_none=True)
-        loss = self._gradients(number % _BATCHES)
+        loss = self._gradients.of(number % _BATCHES)
         if not math.isfinite(loss):
             return False
         if self._size.target and self._grown:
@@ -332,77 +329,6 @@ class Training:
             group["lr"] = rate * group["unit"]
         self._adam.step()
         return True
-
-    def _gradients(self, number: int) -> float:
-        """Adds the gradients of the loss on the batch of that number, and gives it."""
-        total, parts = 0.0, self._parts_of(number)
-        device, bfloat16 = self._network.device, self._bfloat16
-        known = self._original.of(number, parts)
-        spread = spreads(known, self._tells)
-        for part, wanted in zip(parts, known):
-            with torch.autocast(device, torch.bfloat16, enabled=bfloat16):
-                answers = self._network(part)
-            answers = [_wide(each) for each in answers]
-            loss = distillation(answers, wanted, spread, self._tells, sample_count(part)) / len(parts)
-            loss.backward()
-            total += float(loss.detach())
-        return total
-
-    def _parts_of(self, number: int) -> list[Samples]:
-        """A batch in as many samples at a time as can be."""
-        return list(parts_of(self._feed.at(number), self._network.program, self._at_once))
-
-    def seconds_a_step(self, seconds: float = math.inf) -> tuple[float, float]:
-        """What gradients take, in the form and on the threads that are fastest here, and what the original's
-        answers take; nothing is learned. It is found once, in a small share of so many seconds if it can be.
-
-        Several threads wait for one another after each op, which costs more than they give where ops are
-        small, or others work too.
-        """
-        if self._timed is None:
-            self._timed = self._fastest(time.monotonic() + _TIMING * seconds)
-        learning, teaching, threads = self._timed
-        torch.set_num_threads(threads)
-        return learning, teaching
-
-    def _fastest(self, until: float) -> tuple[float, float, int]:
-        """Seconds of gradients, seconds of answers, threads: in bfloat16 if that is worth it."""
-        self._bfloat16 = False
-        best = self._times(until)
-        if not _multiplies_bfloat16(self._network.device) or time.monotonic() > until:
-            return best
-        loss = self._gradients(0)
-        self._bfloat16 = True
-        narrow = self._times(until)
-        near = abs(self._gradients(0) - loss) <= _AS_GOOD * loss
-        self._bfloat16 = near and best[0] > _WORTH * narrow[0]
-        return narrow if self._bfloat16 else best
-
-    def _times(self, until: float) -> tuple[float, float, int]:
-        """The same as things are, of as many threads as are tried by then."""
-        self._fitting_gradients(0)
-        parts, found = self._parts_of(0), list[tuple[float, float, int]]()
-        for threads in sorted({1, self._threads}, reverse=True):
-            torch.set_num_threads(threads)
-            for _ in range(_TIMED_STEPS):
-                if not found or time.monotonic() < until:
-                    began = time.monotonic()
-                    self._original.asked(parts)
-                    answered = time.monotonic()
-                    self._gradients(0)
-                    found.append((time.monotonic() - answered, answered - began, threads))
-        return min(found)
-
-    def _fitting_gradients(self, number: int) -> None:
-        """As `_gradients`, of as many samples at once as fit the device's memory from now on."""
-        while True:
-            try:
-                self._gradients(number)
-                return
-            except torch.OutOfMemoryError as error:
-                if self._at_once == 1:
-                    raise ProgramError("not even one sample fits the device's memory") from error
-                self._at_once //= 2
 
     def _look(self) -> None:
         """Keeps the weights if they and their answers are numbers, all zeros are there and none before cost
@@ -414,7 +340,7 @@ class Training:
             return
         state, bits = self._state, self._size.bits()
         try:
-            lost, compared = self._judge(NetworkSession(self._network, self._at_once))
+            lost, compared = self._judge(NetworkSession(self._network, self._gradients.at_once))
         except (EngineError, DataError):
             if not state.best:
                 raise
@@ -493,14 +419,3 @@ def _under(key: str, arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 def _no_time(step: float) -> str:
     return f"there is no time for a step, which takes {step:.2g} s, beside what comes before it; give it more"
-
-
-def _wide(value: Any) -> Any:
-    return value.float() if isinstance(value, torch.Tensor) and value.is_floating_point() else value
-
-
-def _multiplies_bfloat16(device: str) -> bool:
-    """Whether products of bfloat16 are instructions there; elsewhere they may take many times as long."""
-    if device != "cpu":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    return not BF16_DOT.isdisjoint(detect_cpu().features)
