@@ -1,23 +1,16 @@
-"""How channels pass through each op: a rule an op family, and what a node changes when channels go.
+"""How channels pass through each op: a rule an op family.
 
-A rule sets the labels of the outputs from those of the inputs (see axis_labels). An edit rebuilds a node
-whose attributes or constant inputs speak of the channels: a depthwise convolution's group count, a slice's
-bounds, a reshape's target.
+A rule sets the labels of the outputs from those of the inputs (see axis_labels).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
 from tensmith.formula.arith import Array
-from tensmith.formula.poly import product
 from tensmith.ir import Node, Program
-from tensmith.ir.handlers import Handlers
-from tensmith.ir.op import trimmed
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
 from tensmith.ir.ops.recurrence import Recurrent
@@ -30,29 +23,7 @@ from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, f
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
 
-@dataclass
-class Cut:
-    """What is left of each axis; new constants gather in `constants`."""
-
-    program: Program
-    kept: Callable[[Place], Array | None]
-    constants: dict[str, Array] = field(default_factory=dict)
-    _names: dict[str, Iterator[str]] = field(default_factory=dict)
-
-    def integers(self, node: Node, values: Sequence[int]) -> str:
-        """The name of a new int64 constant."""
-        names = self._names.setdefault(node.output, self.program.fresh(node.output))
-        name = next(names)
-        self.constants[name] = np.array(values, dtype=np.int64)
-        return name
-
-
-Edit: TypeAlias = Callable[[Cut, Node], Node]
-# How nodes of some ops are rebuilt.
-edits = Handlers[Edit]()
-
-
-def _ints(program: Program, node: Node, index: int) -> list[int] | None:
+def ints(program: Program, node: Node, index: int) -> list[int] | None:
     """A known integer input as a list; None if it is missing or not known."""
     found = program.call(node).ints(index)
     return None if found is None else list(found)
@@ -60,7 +31,7 @@ def _ints(program: Program, node: Node, index: int) -> list[int] | None:
 
 def _unknown(program: Program, node: Node, *indices: int) -> bool:
     """Whether some of these inputs are there but not known."""
-    return any(node.operand(index) and _ints(program, node, index) is None for index in indices)
+    return any(node.operand(index) and ints(program, node, index) is None for index in indices)
 
 
 def _through(labels: AxisLabels, value: str) -> list[Labels]:
@@ -95,16 +66,6 @@ def convolution(labels: AxisLabels, node: Node) -> None:
             labels.producers.append(End(node.output, out))
     labels.freeze(x, [0, *range(2, rank)])
     labels.set(node.output, [labels.of((x, 0)), out, *[None] * (rank - 2)])
-
-
-@edits("conv")
-def convolution_edit(cut: Cut, node: Node) -> Node:
-    """Depthwise: as many groups as channels are left."""
-    depth = cut.program.type(node.inputs[1]).dims[1]
-    kept = cut.kept((node.inputs[0], 1))
-    if kept is None or depth != 1 or node.attrs["group"] == 1:
-        return node
-    return replace(node, attrs={**node.attrs, "group": int(kept.sum())})
 
 
 @flows("gemm")
@@ -160,7 +121,7 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
     hidden = labels.size((r, 2))
     if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
         return labels.stop(node)
-    starts = [(rest[place - 5], 2) for place in layer.first if not _zeros(labels.program, rest[place - 5])]
+    starts = [(rest[place - 5], 2) for place in layer.first if not is_zeros(labels.program, rest[place - 5])]
     for name, _ in starts:
         labels.freeze(name, [0, 1])
     states = labels.same([(r, 2), *starts], labels.fresh(hidden))
@@ -183,21 +144,7 @@ def recurrent(labels: AxisLabels, node: Node) -> None:
         labels.set(name, [None, None, states])
 
 
-@edits(Recurrent)
-def recurrent_edit(cut: Cut, node: Node) -> Node:
-    """As many states as are left."""
-    layer, kept = node.kind(Recurrent), cut.kept((node.inputs[2], 2))
-    if layer is None or kept is None or kept.all():
-        return node
-    stated = {"hidden_size": int(kept.sum())} if node.attrs["hidden_size"] else {}
-    inputs = [
-        "" if place in layer.first and _zeros(cut.program, name) else name
-        for place, name in enumerate(node.inputs)
-    ]
-    return replace(node, inputs=trimmed(inputs), attrs={**node.attrs, **stated})
-
-
-def _zeros(program: Program, value: str) -> bool:
+def is_zeros(program: Program, value: str) -> bool:
     """Whether a value is known to be zeros, wherever they were moved from."""
     while (made := program.producers.get(value)) is not None and made.traits.moves:
         value = made.inputs[0]
@@ -272,7 +219,7 @@ def softmax(labels: AxisLabels, node: Node) -> None:
 def reduction(labels: AxisLabels, node: Node) -> None:
     """Needs every entry along the axes it reduces; the others pass."""
     x, rank = node.inputs[0], labels.rank(node.inputs[0])
-    given = _ints(labels.program, node, 1)
+    given = ints(labels.program, node, 1)
     if _unknown(labels.program, node, 1):
         return labels.stop(node)
     nothing = () if node.attrs["noop_with_empty_axes"] else range(rank)
@@ -329,12 +276,14 @@ def renaming(labels: AxisLabels, node: Node) -> None:
         every = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
         heads = max(range(max(len(wide) - 1, 1)), key=lambda place: (sizes[place], place))
         found[wide[heads]] = labels.one_along(every.reshape(sizes), heads)  # type: ignore[arg-type]
-    if any(label is not None for label in found) and _target(labels.program, node, target, found) is None:
+    if any(label is not None for label in found) and new_target(labels.program, node, target, found) is None:
         return labels.stop(node)
     labels.set(y, found)
 
 
-def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels | Array]) -> list[int] | None:
+def new_target(
+    program: Program, node: Node, shape: Shape, labels: Sequence[Labels | Array]
+) -> list[int] | None:
     """A reshape's target for an output of this shape, in numbers.
 
     Empty where the old one serves, because it leaves the sizes that shrink to 0 or -1; None where no target
@@ -349,21 +298,6 @@ def _target(program: Program, node: Node, shape: Shape, labels: Sequence[Labels 
         return []
     wanted = literal_shape(program.type(node.inputs[0]).dims, shape)
     return None if wanted is None else wanted.tolist()
-
-
-@edits("reshape")
-def reshape_edit(cut: Cut, node: Node) -> Node:
-    """The target with the sizes that are left."""
-    dims = cut.program.type(node.output).dims
-    kept = [cut.kept((node.output, axis)) for axis in range(len(dims))]
-    shape = tuple(size if own is None else int(own.sum()) for size, own in zip(dims, kept))
-    if shape == dims or product(shape) == 0:
-        return node
-    target = _target(cut.program, node, shape, kept)
-    if not target:
-        return node
-    inputs = (node.inputs[0], cut.integers(node, target))
-    return replace(node, inputs=inputs, attrs={**node.attrs, "allowzero": 0})
 
 
 @flows("concat")
@@ -403,26 +337,12 @@ def split(labels: AxisLabels, node: Node) -> None:
         labels.set(name, [*own[:axis], part, *own[axis + 1 :]])
 
 
-@edits("split")
-def split_edit(cut: Cut, node: Node) -> Node:
-    """The sizes of the parts that are left."""
-    axis = node.attrs["axis"] % len(cut.program.type(node.inputs[0]).dims)
-    whole = cut.kept((node.inputs[0], axis))
-    if whole is None or whole.all():
-        return node
-    sizes = [cut.program.type(name).dims[axis] for name in node.outputs]
-    ends = np.cumsum([int(size) for size in sizes])[:-1]
-    left = [int(part.sum()) for part in np.split(whole, ends)]
-    attrs = {**node.attrs, "num_outputs": None}
-    return replace(node, inputs=(node.inputs[0], cut.integers(node, left)), attrs=attrs)
-
-
 @flows("slice")
 def slicing(labels: AxisLabels, node: Node) -> None:
     """Part of the labels of a sliced axis, if the step is 1; whole axes pass."""
     x = node.inputs[0]
     own = _through(labels, x)
-    cuts = _slices(labels.program, node)
+    cuts = slices(labels.program, node)
     if cuts is None:
         return labels.stop(node)
     for axis, (first, count, step) in cuts.items():
@@ -434,10 +354,10 @@ def slicing(labels: AxisLabels, node: Node) -> None:
     labels.set(node.output, own)
 
 
-def _slices(program: Program, node: Node) -> dict[int, tuple[int, int, int]] | None:
+def slices(program: Program, node: Node) -> dict[int, tuple[int, int, int]] | None:
     """Axis -> (first, count, step) for the named axes of known size; None if bounds are not known."""
     dims = program.type(node.inputs[0]).dims
-    starts, ends, axes, steps = (_ints(program, node, index) for index in range(1, 5))
+    starts, ends, axes, steps = (ints(program, node, index) for index in range(1, 5))
     if starts is None or ends is None or _unknown(program, node, 3, 4):
         return None
     axes = list(range(len(starts))) if axes is None else axes
@@ -451,36 +371,16 @@ def _slices(program: Program, node: Node) -> dict[int, tuple[int, int, int]] | N
     return found
 
 
-@edits("slice")
-def slice_edit(cut: Cut, node: Node) -> Node:
-    """Bounds count the channels that are left; axes sliced whole or untouched keep theirs."""
-    cuts = _slices(cut.program, node) or {}
-    masks = {axis: cut.kept((node.inputs[0], axis)) for axis in cuts}
-    if all(mask is None or mask.all() or cuts[axis][1] == len(mask) for axis, mask in masks.items()):
-        return node
-    starts, ends, axes = (_ints(cut.program, node, index) for index in range(1, 4))
-    assert starts is not None and ends is not None
-    rank = len(cut.program.type(node.inputs[0]).dims)
-    for position, axis in enumerate(axes or range(len(starts))):
-        mask = masks.get(axis % rank)
-        if mask is not None:
-            first, count, _ = cuts[axis % rank]
-            starts[position] = int(mask[:first].sum())
-            ends[position] = starts[position] + int(mask[first : first + count].sum())
-    names = (cut.integers(node, starts), cut.integers(node, ends))
-    return replace(node, inputs=(node.inputs[0], *names, *node.inputs[3:]))
-
-
 @flows("expand")
 def expand(labels: AxisLabels, node: Node) -> None:
     """Axes that keep their size pass; others are copies, in numbers."""
-    if _copies(labels.program, node) is None:
+    if copies(labels.program, node) is None:
         return labels.stop(node)
     own = _through(labels, node.inputs[0])
     labels.set(node.output, [*[None] * (labels.rank(node.output) - len(own)), *own])
 
 
-def _copies(program: Program, node: Node) -> list[int] | None:
+def copies(program: Program, node: Node) -> list[int] | None:
     """The target that says 1 for each axis that keeps its size; None where another one is symbolic."""
     source, target = program.type(node.inputs[0]).dims, program.type(node.output).dims
     before = (*[1] * (len(target) - len(source)), *source)
@@ -489,21 +389,11 @@ def _copies(program: Program, node: Node) -> list[int] | None:
     return numbers if len(numbers) == len(wanted) else None
 
 
-@edits("expand")
-def expand_edit(cut: Cut, node: Node) -> Node:
-    """The target that keeps what is left."""
-    axes = range(len(cut.program.type(node.output).dims))
-    copies, kept = _copies(cut.program, node), [cut.kept((node.output, axis)) for axis in axes]
-    if copies is None or all(mask is None or mask.all() for mask in kept):
-        return node
-    return replace(node, inputs=(node.inputs[0], cut.integers(node, copies)))
-
-
 @flows("pad")
 def pad(labels: AxisLabels, node: Node) -> None:
     """Padded channels are channels too (they may be joined with real ones by a residual add)."""
     x, program = node.inputs[0], labels.program
-    pads, axes = _ints(program, node, 1), _ints(program, node, 3)
+    pads, axes = ints(program, node, 1), ints(program, node, 3)
     if pads is None or _unknown(program, node, 3):
         return labels.stop(node)
     begins, ends = full_pads(labels.rank(x), np.array(pads), None if axes is None else np.array(axes))
@@ -516,27 +406,3 @@ def pad(labels: AxisLabels, node: Node) -> None:
             return labels.stop(node)
         own[axis] = np.concatenate([labels.new(int(begin)), label, labels.new(int(end))])  # type: ignore[arg-type]
     labels.set(node.output, own)
-
-
-@edits("pad")
-def pad_edit(cut: Cut, node: Node) -> Node:
-    """As many padded channels as are left."""
-    rank = len(cut.program.type(node.output).dims)
-    pads, axes = _ints(cut.program, node, 1), _ints(cut.program, node, 3)
-    kept = [cut.kept((node.output, axis)) for axis in range(rank)]
-    if pads is None or all(mask is None or mask.all() for mask in kept):
-        return node
-    both = full_pads(rank, np.array(pads), None if axes is None else np.array(axes))
-    begins, ends = ([int(size) for size in side] for side in both)  # type: ignore[arg-type]
-    for axis, mask in enumerate(kept):
-        if mask is not None:
-            last = len(mask) - ends[axis]
-            begins[axis], ends[axis] = int(mask[: begins[axis]].sum()), int(mask[last:].sum())
-    name = cut.integers(node, [*begins, *ends])
-    return replace(node, inputs=(node.inputs[0], name, *node.inputs[2:3]))
-
-
-def edited(cut: Cut, node: Node) -> Node:
-    """The node for the axes that are left."""
-    edit = edits.find(node)
-    return node if edit is None else edit(cut, node)

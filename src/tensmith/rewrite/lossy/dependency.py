@@ -16,7 +16,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.edits import reading_as
-from tensmith.rewrite.lossy.axis_flow import Cut, edited
+from tensmith.rewrite.lossy.axis_edits import Cut, edited
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Place
 
 
