@@ -19,7 +19,8 @@ from tensmith.formula.types import F32, UNTYPED
 from tensmith.ir import Node
 from tensmith.ir.op import Attrs
 from tensmith.ir.ops.recurrence import Recurrent, directions
-from tensmith.kernel.routines.recurrence import GateStage, RecurrentFold, packed, tables
+from tensmith.kernel.routines.recurrence import GateStage, RecurrentFold
+from tensmith.kernel.routines.recurrent_panels import packed, tables
 from tensmith.kernel.routines.strided import Strided, StridedOperand, StridedStatement
 from tensmith.kernel.vectors import vector_text
 from tensmith.kernel.view import StridedView
@@ -53,7 +54,7 @@ def recurrence(graph: StepGraph, node: Node) -> list[Step] | None:
     alone = used[0] and not any(used[1:])
     routine = RecurrentFold(
         steps, batch, hidden, layer.gates, directions(node.attrs), stages, given, starts,
-        reads.table(packed(stages, batch, weights, graph.isa)).offset,
+        reads.table(packed([stage.gates for stage in stages], batch, weights, graph.isa)).offset,
         reads.table(tables(bias, holes, worth[..., 0], weights, graph.isa)).offset,
         weights.dtype == np.int8, graph.isa, alone, reads.dense(lengths) if lengths else None,
     )  # fmt: skip
