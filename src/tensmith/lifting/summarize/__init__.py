@@ -10,7 +10,8 @@ liveness, counters what the syntax says about a loop
 loop               counters and numbers of iterations
 iteration, solve, stores, recurrence, place   from one iteration to all: folds, boxes, scans, places
 unrolled           folds and boxes of loops unrolled by hand as those of plain loops
-requirements, finish   the summary
+claims, lengths, bounds, requirements   what callers must provide
+finish             the summary
 
 The function is executed under a plan (sizes and grids) that the execution itself improves; a few runs settle
 it.
