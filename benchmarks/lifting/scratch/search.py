@@ -25,8 +25,8 @@ from tensmith.formula.walk import parts, walk
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.summarize.algebra import substitute, symbols
 from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.substitution import substitute, symbols
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written
 from tensmith.lifting.synthesis.closed import unproved
 from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, enumerate_terms

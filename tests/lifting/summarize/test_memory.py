@@ -12,11 +12,11 @@ from tensmith.formula.expr import NOWHERE, Choose, Read, Size
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I32
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import index
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.memory import Contents, StoredBox, apart, covers, meet
 from tensmith.lifting.summarize.normal import normal
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import index
 
 a, b, i, j, n, m = map(Poly.symbol, ("a", "b", "i", "j", "n", "m"))
 SIZES = Scope(frozenset({"m", "n"}))

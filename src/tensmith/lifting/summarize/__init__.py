@@ -1,6 +1,7 @@
 """Derives what a function of the loop language computes: closed forms, found by one symbolic execution.
 
 scope, plan        what is known at a place, with small proofs; size symbols
+substitution       positions as terms, and what takes the places of symbols
 algebra, constants building and simplifying terms
 chosen             subscripts that are chosen among positions, as at borders
 memory, normal     arrays as boxes of what was written

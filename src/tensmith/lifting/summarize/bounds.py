@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from tensmith.formula.poly import Poly, long_division
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import varies
 from tensmith.lifting.summarize.claims import at_least, branches, canonical, shown
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
@@ -15,6 +14,7 @@ from tensmith.lifting.summarize.lengths import Lengths, Need, as_long, length, n
 from tensmith.lifting.summarize.plan import display
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Lookup
+from tensmith.lifting.summarize.substitution import varies
 from tensmith.lifting.summarize.writing import by_scalars, writing
 from tensmith.lifting.summary import Path, Requirement, Result, Written, length_symbol
 

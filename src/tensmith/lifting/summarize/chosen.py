@@ -16,10 +16,11 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import loads, polys
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import POLYNOMIAL, SizeAlgebra, index, is_open, varies
+from tensmith.lifting.summarize.algebra import POLYNOMIAL, SizeAlgebra
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import both
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import index, is_open, varies
 from tensmith.lifting.summary import Term, looked_up
 
 # A position, and what is known where it is chosen.

@@ -8,10 +8,10 @@ from dataclasses import replace
 from tensmith.formula.expr import Call, Choose, Read, Reduce
 from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 from tensmith.formula.walk import walk
-from tensmith.lifting.summarize.algebra import symbols, varies
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.plan import at_least_text
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import symbols, varies
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summarize.writing import at_least_zero
 from tensmith.lifting.summary import Path, Requirement, Term

@@ -15,7 +15,7 @@ from tensmith.formula.types import BOOL, I64, MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import SizeAlgebra, index, is_open, symbols, varies
+from tensmith.lifting.summarize.algebra import SizeAlgebra
 from tensmith.lifting.summarize.chosen import ChosenPlaces, placed, read_at_entry
 from tensmith.lifting.summarize.constants import literal, number, unknown
 from tensmith.lifting.summarize.grids import as_it_lies, row_major, split
@@ -34,6 +34,7 @@ from tensmith.lifting.summarize.state import (
     undefined,
     undefined_name,
 )
+from tensmith.lifting.summarize.substitution import index, is_open, symbols, varies
 from tensmith.lifting.summarize.unrolled import summed
 from tensmith.lifting.summary import Term, length_symbol, looked_up
 

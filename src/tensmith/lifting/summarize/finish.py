@@ -14,13 +14,13 @@ from tensmith.formula.walk import walk
 from tensmith.lifting import assumptions
 from tensmith.lifting.loops import Function, Loop, nodes, statements
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.constants import infinite, number
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.memory import Contents, StoredBox, meet
 from tensmith.lifting.summarize.requirements import requirements
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import State, undefined_name
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
 
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, replace
 
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.types import BOOL
-from tensmith.lifting.summarize.algebra import SizeAlgebra, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.logic import FALSE, TRUE, bit
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import Term, first
 
 

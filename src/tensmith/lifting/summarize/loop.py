@@ -10,7 +10,6 @@ from tensmith.formula.poly import Poly, floor_div
 from tensmith.formula.types import I64
 from tensmith.lifting.loops import Loop, statements
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import index, is_open, substitute
 from tensmith.lifting.summarize.constants import unknown
 from tensmith.lifting.summarize.counters import changes, from_memory, steps
 from tensmith.lifting.summarize.execute import Execution
@@ -20,6 +19,7 @@ from tensmith.lifting.summarize.reasons import uncounted
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.solve import Solver
 from tensmith.lifting.summarize.state import State
+from tensmith.lifting.summarize.substitution import index, is_open, substitute
 from tensmith.lifting.summary import Term, length_of
 
 

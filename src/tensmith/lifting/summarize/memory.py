@@ -14,8 +14,8 @@ from tensmith.formula.expr import NOWHERE, Read, SourcePosition
 from tensmith.formula.poly import Poly, long_division
 from tensmith.formula.types import MachineType
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import substitute
 from tensmith.lifting.summarize.scope import Conjunction, Scope
+from tensmith.lifting.summarize.substitution import substitute
 from tensmith.lifting.summary import Term, Written
 
 _ZERO = Poly.of(0)

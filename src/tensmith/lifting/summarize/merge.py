@@ -10,10 +10,10 @@ from tensmith.formula.expr import SourcePosition
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import is_open, substitute
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.scope import Conjunction, Scope
 from tensmith.lifting.summarize.state import State, undefined
+from tensmith.lifting.summarize.substitution import is_open, substitute
 from tensmith.lifting.summary import Term
 
 if TYPE_CHECKING:

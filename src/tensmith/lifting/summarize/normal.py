@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import FloorDiv, Poly, floor_div, map_divisions
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import mapped
 from tensmith.lifting.summarize.memory import StoredBox
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import mapped
 from tensmith.lifting.summary import Term
 
 _ZERO = Poly.of(0)

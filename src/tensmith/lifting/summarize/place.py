@@ -13,11 +13,11 @@ from typing import NamedTuple
 from tensmith.formula.expr import Call, Choose, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL
-from tensmith.lifting.summarize.algebra import index, substitute
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration
 from tensmith.lifting.summarize.logic import both, opposite
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
+from tensmith.lifting.summarize.substitution import index, substitute
 from tensmith.lifting.summary import Term
 
 Conditions = tuple[Term, ...]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from tensmith.formula.expr import Call, Num, Read, Size
 from tensmith.formula.functions import BITWISE, COMPARISONS, DIVISIONS
 from tensmith.formula.walk import loads, parts, walk
-from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import Term
 from tensmith.lifting.text import SIGNS, text
 

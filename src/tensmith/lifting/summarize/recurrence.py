@@ -9,11 +9,12 @@ from tensmith.formula.expr import Call, Choose, Num, Read, Reduce, Size
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
-from tensmith.lifting.summarize.algebra import SizeAlgebra, index, symbols
+from tensmith.lifting.summarize.algebra import SizeAlgebra
 from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.flags import Flag
 from tensmith.lifting.summarize.logic import FALSE, TRUE, extreme, of_numbers
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import index, symbols
 from tensmith.lifting.summary import Term, first
 
 _BIT = MachineType("u8")

@@ -10,12 +10,12 @@ from tensmith.formula.types import MachineType
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import varies
 from tensmith.lifting.summarize.bounds import below, bounds, from_zero, left_alone
 from tensmith.lifting.summarize.claims import branches, claims, shown
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.plan import display
 from tensmith.lifting.summarize.state import Divisor
+from tensmith.lifting.summarize.substitution import varies
 from tensmith.lifting.summarize.wording import under
 from tensmith.lifting.summary import Requirement, Result, Term, no_zero, there
 from tensmith.lifting.text import text

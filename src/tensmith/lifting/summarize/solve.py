@@ -12,7 +12,6 @@ from tensmith.formula.expr import Call, Choose, Read, Reduce, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.iteration import Iteration, derived
 from tensmith.lifting.summarize.liveness import Live
@@ -23,6 +22,7 @@ from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import PendingLoop, undefined
 from tensmith.lifting.summarize.stores import Stores
+from tensmith.lifting.summarize.substitution import index, substitute, symbols
 from tensmith.lifting.summarize.unrolled import (
     continued,
     continued_box,

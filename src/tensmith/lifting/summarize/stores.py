@@ -15,7 +15,6 @@ from tensmith.formula.expr import Read, SourcePosition, fresh, rebuilt
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import is_open, substitute, symbols
 from tensmith.lifting.summarize.constants import number
 from tensmith.lifting.summarize.grids import unswept
 from tensmith.lifting.summarize.iteration import Circle, Iteration, derived
@@ -24,6 +23,7 @@ from tensmith.lifting.summarize.normal import NormalBox, normal
 from tensmith.lifting.summarize.reasons import in_vain
 from tensmith.lifting.summarize.recurrence import Recurrence, RecurrenceStep
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import is_open, substitute, symbols
 from tensmith.lifting.summary import Term
 
 _NOTHING = number(0, I64)

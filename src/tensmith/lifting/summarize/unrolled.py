@@ -15,10 +15,10 @@ from tensmith.formula.expr import Call, Reduce, fresh
 from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import polys, walk
-from tensmith.lifting.summarize.algebra import mapped, substitute, symbols
 from tensmith.lifting.summarize.constants import identity
 from tensmith.lifting.summarize.memory import StoredBox
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import mapped, substitute, symbols
 from tensmith.lifting.summary import Term, first
 
 _MOST = 64  # statements in one iteration

@@ -19,8 +19,8 @@ from tensmith.lifting.conditions import obligations
 from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.summarize.algebra import index, substitute, symbols
 from tensmith.lifting.summarize.constants import number
+from tensmith.lifting.summarize.substitution import index, substitute, symbols
 from tensmith.lifting.summary import Summary, Term
 from tensmith.lifting.synthesis.enumerate import Effort, Points, SamplePoint, Values, enumerate_terms
 from tensmith.lifting.synthesis.examples import FAULTS, ExampleWorld, Value

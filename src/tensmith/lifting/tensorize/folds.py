@@ -15,8 +15,8 @@ from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.constants import identity, infinite
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import Term, first
 from tensmith.lifting.tensorize import positions, products
 from tensmith.lifting.tensorize.affine import linear

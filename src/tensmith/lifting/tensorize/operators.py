@@ -13,11 +13,11 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
-from tensmith.lifting.summarize.algebra import symbols
 from tensmith.lifting.summarize.chosen import choices, highest, position
 from tensmith.lifting.summarize.constants import infinite
 from tensmith.lifting.summarize.logic import extreme
 from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import Term, length_symbol
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor

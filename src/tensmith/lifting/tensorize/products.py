@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from tensmith.formula.expr import Call, Num, Reduce
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
-from tensmith.lifting.summarize.algebra import symbols
+from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.build import Tensor
