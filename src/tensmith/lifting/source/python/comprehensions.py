@@ -370,10 +370,22 @@ def joined(
     for part in parts:
         stop = scope.hold("stop", scope.length(part, 0, where), where)
         run = CountedLoop(arithmetic.constant(0, where), stop, 1, partial(scope.load, part))
-        with counted(scope, run, "i", where, frozenset()) as item:
-            assert isinstance(item, python_scope.ScalarValue)
-            scope.append(made, element_value(item, kind, node), where)
+        _extend(scope, made, run, kind, node)
     return made
+
+
+def _extend(
+    scope: python_scope.PythonScope,
+    made: python_scope.ArrayRef,
+    run: CountedLoop,
+    kind: ArrayKind,
+    node: ast.expr,
+) -> None:
+    """Appends all that a loop goes through to a list."""
+    where = place(node)
+    with counted(scope, run, "i", where, frozenset()) as item:
+        assert isinstance(item, python_scope.ScalarValue)
+        scope.append(made, element_value(item, kind, node), where)
 
 
 def shape_of(scope: python_scope.PythonScope, node: ast.expr) -> list[Expr]:
@@ -420,7 +432,5 @@ def row_copy(scope: python_scope.PythonScope, node: ast.Subscript, part: ast.Sli
         )
     run = sliced(scope, source, part)
     made = scope.allocate(name, kind, (), None, where)
-    with counted(scope, run, "i", where, frozenset()) as item:
-        assert isinstance(item, python_scope.ScalarValue)
-        scope.append(made, element_value(item, kind, node), where)
+    _extend(scope, made, run, kind, node)
     return made
