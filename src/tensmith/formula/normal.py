@@ -55,11 +55,16 @@ def explain_difference(left: Formula, right: Formula, ranges: Ranges | None = No
     for axis, (a, b) in enumerate(zip(left.shape, right.shape)):
         if ranges.simplify(a - b) != 0:
             return f"sizes of axis {axis} differ: {a} and {b}"
-    names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
-    at = tuple(Poly.of(0) if size == 1 else Poly.symbol(name) for name, size in zip(names, left.shape))
-    inner = ranges.having(zip(names, left.shape))
+    at, inner = any_element(left, ranges)
     first, second = normalize(left[at], inner), normalize(right[at], inner)
     return None if first == second else f"left  = {first}\nright = {second}"
+
+
+def any_element(formula: Formula, ranges: Ranges) -> tuple[tuple[Poly, ...], Ranges]:
+    """The subscripts of whichever element, and what is known where these lie inside."""
+    names = [f"{OUTPUT}{axis}" for axis in range(formula.rank)]
+    at = tuple(Poly.of(0) if size == 1 else Poly.symbol(name) for name, size in zip(names, formula.shape))
+    return at, ranges.having(zip(names, formula.shape))
 
 
 # Expansion: an expression as a list of terms, names of bound variables still arbitrary

@@ -18,10 +18,10 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TypeGuard
 
-from tensmith.formula.bounds import OUTPUT, Ranges
+from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import MINUS_ONE, ZERO, Call, Choose, Expr, Formula, Num, Pow, Reduce, Size
 from tensmith.formula.functions import ROUNDINGS
-from tensmith.formula.normal import normalize
+from tensmith.formula.normal import any_element, normalize
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import free_variables, parts
 
@@ -161,9 +161,7 @@ def same_fraction(left: Formula, right: Formula, ranges: Ranges) -> bool:
     """Whether two formulas are equal as quotients, facts of real functions known: a/b = c/d if ad = cb."""
     if left.rank != right.rank or any(ranges.simplify(a - b) != 0 for a, b in zip(left.shape, right.shape)):
         return False
-    names = [f"{OUTPUT}{axis}" for axis in range(left.rank)]
-    at = tuple(Poly.of(0) if size == 1 else Poly.symbol(name) for name, size in zip(names, left.shape))
-    inner = ranges.having(zip(names, left.shape))
+    at, inner = any_element(left, ranges)
     sides = [side[at] for side in (left, right)]
     facts = Reals.of(*sides)
     (a, b), (c, d) = (_fraction(facts.form(side)) for side in sides)
