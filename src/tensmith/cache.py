@@ -19,7 +19,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tensmith.errors import OutputError, system_advice
+from tensmith.errors import OutputError, unwritten
 from tensmith.files import TemporaryFolder, sha256_bytes, sha256_file
 
 RECORD = "kept.json"
@@ -107,8 +107,7 @@ def keep(room: Path, of: Mapping[str, str], make: Callable[[Path], None], replac
                 if not _whole(entry, of):  # another process has just made it
                     raise
     except OSError as error:
-        advice = system_advice(error, "choose another place for tensmith's cache")
-        raise OutputError(f"cannot write {entry}: {error.strerror or error}; {advice}") from error
+        raise unwritten(entry, error, "choose another place for tensmith's cache") from error
     return entry
 
 

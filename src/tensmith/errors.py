@@ -37,6 +37,11 @@ def system_advice(error: OSError, otherwise: str) -> str:
     return _SYSTEM_ADVICE.get(error.errno or 0, otherwise)
 
 
+def unwritten(place: object, error: OSError, otherwise: str = "choose another place") -> OutputError:
+    """What cannot be written, why, and what to do about it."""
+    return OutputError(f"cannot write {place}: {error.strerror or error}; {system_advice(error, otherwise)}")
+
+
 def system_sentence(error: OSError, otherwise: str) -> str:
     """What the system refused, where, and what to do about it."""
     where = f" ({error.filename})" if error.filename else ""

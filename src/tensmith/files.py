@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import IO
 
 from tensmith import gate
-from tensmith.errors import OutputError, system_advice
+from tensmith.errors import OutputError, unwritten
 
 try:
     import fcntl
@@ -149,8 +149,7 @@ def atomic_path(path: Path) -> Iterator[Path]:
         temporary.chmod(0o666 & ~umask)
         temporary.replace(path)
     except OSError as error:
-        advice = system_advice(error, "choose another place")
-        raise OutputError(f"cannot write {path}: {error.strerror or error}; {advice}") from error
+        raise unwritten(path, error) from error
     finally:
         if temporary is not None:
             temporary.unlink(missing_ok=True)

@@ -15,7 +15,7 @@ from tensmith.backend.native.emit import loader
 from tensmith.backend.native.emit.header import print_header
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import NativePlan
-from tensmith.errors import OutputError, system_advice
+from tensmith.errors import OutputError, unwritten
 from tensmith.files import TemporaryFolder, sha256_file
 from tensmith.ir import Program
 from tensmith.kernel.toolchain import compile_library
@@ -49,8 +49,7 @@ def whole(folder: Path) -> Iterator[Path]:
             yield made
             made.rename(folder)
     except OSError as error:
-        advice = system_advice(error, "choose another place")
-        raise OutputError(f"cannot write {folder}: {error.strerror or error}; {advice}") from error
+        raise unwritten(folder, error) from error
 
 
 def _manifest(plan: NativePlan, made: Path) -> dict[str, object]:
