@@ -1,4 +1,4 @@
-"""Emitted C compiled and called: the test's loader, which reads the same contract a C caller does."""
+"""Emitted C compiled, called and compared: the loader reads the same contract as a C caller does."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import functools
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import reference
 
 from tensmith.formula.types import MachineType
 from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
+from tensmith.lifting.loops import Array
 
 FLAGS = ("-std=c11", "-O3", "-Wall", "-Wextra", "-Werror")
 
@@ -76,3 +78,47 @@ def call(lifted: Lifted, library: ctypes.CDLL, arguments: Mapping[str, Any], roo
             passed += [] if scalar else [ctypes.c_size_t(room)]
     status = getattr(library, lifted.function.name)(*passed)
     return status or found
+
+
+def values(rng: np.random.Generator, type_: MachineType, shape: Any) -> Any:
+    """Numbers over the whole range of small integer types, small ones of large types."""
+    dtype = dtype_of(type_)
+    if type_.kind == "float":
+        return rng.standard_normal(shape).astype(dtype)
+    low, high = (-50, 50) if type_.bits in (32, 64, None) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
+    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+
+
+def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], room: int) -> dict[str, Any]:
+    """An argument for every parameter: sizes as given, arrays of `room` elements an axis."""
+    found: dict[str, Any] = {}
+    for parameter in lifted.function.parameters:
+        if isinstance(parameter.type, Array):
+            shape = (room,) if parameter.type.memory == "flat" else (room,) * parameter.type.rank
+            found[parameter.name] = values(rng, parameter.type.element, shape)
+        elif parameter.name in sizes:
+            found[parameter.name] = sizes[parameter.name]
+        else:
+            found[parameter.name] = values(rng, parameter.type, ()).item()
+    return found
+
+
+def agrees(
+    lifted: Lifted,
+    library: ctypes.CDLL,
+    cases: Iterable[tuple[dict[str, int], int]],
+    tolerance: float,
+) -> None:
+    """The compiled function against the interpreter, on arrays with room to spare, which stay as they are."""
+    rng = np.random.default_rng(5)
+    for sizes, room in cases:
+        given = arguments(rng, lifted, sizes, room)
+        before = {name: np.array(value) for name, value in given.items()}
+        expected = reference.run(lifted, given)
+        found = call(lifted, library, given, np.size(expected.get("return", 0)))
+        assert isinstance(found, dict), f"{lifted.function.name}{sizes}: status {found}"
+        for name, value in expected.items():
+            actual = np.reshape(found[name], np.shape(value))
+            np.testing.assert_allclose(actual, value, tolerance, tolerance, err_msg=f"{name} {sizes}")
+        for name, value in before.items():
+            np.testing.assert_array_equal(given[name], value)

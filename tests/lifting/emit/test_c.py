@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import compiled
 import numpy as np
@@ -17,7 +16,6 @@ from samples import F64, I8, I16, I32, I64, U8
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted
-from tensmith.lifting.loops import Array
 from tensmith.lifting.running import load
 
 SANITIZED = (
@@ -30,45 +28,8 @@ SANITIZED = (
 )
 
 
-def values(rng: np.random.Generator, type_: MachineType, shape: Any) -> Any:
-    """Numbers over the whole range of small integer types, small ones of large types."""
-    dtype = compiled.dtype_of(type_)
-    if type_.kind == "float":
-        return rng.standard_normal(shape).astype(dtype)
-    low, high = (-50, 50) if type_.bits in (32, 64, None) else (np.iinfo(dtype).min, np.iinfo(dtype).max)
-    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
-
-
-def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], room: int) -> dict[str, Any]:
-    """An argument for every parameter: sizes as given, arrays of `room` elements an axis."""
-    found: dict[str, Any] = {}
-    for parameter in lifted.function.parameters:
-        if isinstance(parameter.type, Array):
-            shape = (room,) if parameter.type.memory == "flat" else (room,) * parameter.type.rank
-            found[parameter.name] = values(rng, parameter.type.element, shape)
-        elif parameter.name in sizes:
-            found[parameter.name] = sizes[parameter.name]
-        else:
-            found[parameter.name] = values(rng, parameter.type, ()).item()
-    return found
-
-
 def check(lifted: Lifted, cases: list[tuple[dict[str, int], int]], tolerance: float = 0.0) -> None:
-    """The compiled function against the interpreter, on arrays with room to spare."""
-    library = compiled.build(lifted)
-    rng = np.random.default_rng(7)
-    for sizes, room in cases:
-        given = arguments(rng, lifted, sizes, room)
-        before = {name: np.array(value) for name, value in given.items()}
-        expected = reference.run(lifted, given)
-        returned = np.size(expected.get("return", 0))
-        found = compiled.call(lifted, library, given, returned)
-        assert isinstance(found, dict), f"{lifted.function.name}{sizes}: requirement {found}"
-        for name, value in expected.items():
-            actual = np.reshape(found[name], np.shape(value))
-            np.testing.assert_allclose(actual, value, tolerance, tolerance, err_msg=f"{name} {sizes}")
-        for name, value in before.items():
-            np.testing.assert_array_equal(given[name], value)
+    compiled.agrees(lifted, compiled.build(lifted), cases, tolerance)
 
 
 LINES = [({"n": n}, 70) for n in (0, 1, 2, 7, 16, 33, 70, -3)]

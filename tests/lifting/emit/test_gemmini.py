@@ -6,16 +6,13 @@ import ctypes
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import compiled
 import numpy as np
 import pytest
-import reference
 import samples
 from compiled import needs_gcc
 from samples import F32, F64, I8, I32, Draft, K, M, N, flat, longer
-from test_c import arguments
 
 from tensmith.lifting.emit import EMITTERS
 from tensmith.lifting.lifted import Lifted, Output
@@ -38,16 +35,7 @@ def build(lifted: Lifted) -> ctypes.CDLL:
 
 
 def check(lifted: Lifted, cases: list[dict[str, int]], tolerance: float = 0.0, room: int = 6000) -> None:
-    library = build(lifted)
-    rng = np.random.default_rng(5)
-    for sizes in cases:
-        given: dict[str, Any] = arguments(rng, lifted, sizes, room)
-        expected = reference.run(lifted, given)
-        found = compiled.call(lifted, library, given, np.size(expected.get("return", 0)))
-        assert isinstance(found, dict), f"{lifted.function.name}{sizes}: status {found}"
-        for name, value in expected.items():
-            actual = np.reshape(found[name], np.shape(value))
-            np.testing.assert_allclose(actual, value, tolerance, tolerance, err_msg=f"{name} {sizes}")
+    compiled.agrees(lifted, build(lifted), [(sizes, room) for sizes in cases], tolerance)
 
 
 def product(bias: bool, relu: bool = False) -> Lifted:

@@ -62,7 +62,7 @@ def check(lifted: Lifted, cases: list[dict[str, int]], tolerance: float = 0.0, r
 
 
 def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], room: int) -> dict[str, Any]:
-    from test_c import arguments as found
+    from compiled import arguments as found
 
     return found(rng, lifted, sizes, room)
 

@@ -7,7 +7,6 @@ import functools
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any
 
 import compiled
 import numpy as np
@@ -16,7 +15,6 @@ import reference
 import samples
 from compiled import needs_gcc
 from samples import F32, F64, I16, I32, U8
-from test_c import arguments
 
 from tensmith.formula.types import MachineType
 from tensmith.lifting.emit import EMITTERS
@@ -78,16 +76,7 @@ def build(lifted: Lifted) -> ctypes.CDLL:
 
 
 def check(lifted: Lifted, cases: list[tuple[dict[str, int], int]], tolerance: float = 0.0) -> None:
-    library = build(lifted)
-    rng = np.random.default_rng(5)
-    for sizes, room in cases:
-        given: dict[str, Any] = arguments(rng, lifted, sizes, room)
-        expected = reference.run(lifted, given)
-        found = compiled.call(lifted, library, given, np.size(expected.get("return", 0)))
-        assert isinstance(found, dict), f"{lifted.function.name}{sizes}: status {found}"
-        for name, value in expected.items():
-            actual = np.reshape(found[name], np.shape(value))
-            np.testing.assert_allclose(actual, value, tolerance, tolerance, err_msg=f"{name} {sizes}")
+    compiled.agrees(lifted, build(lifted), cases, tolerance)
 
 
 LINES = [({"n": n}, 600) for n in (0, 1, 63, 64, 65, 300, 513)]
