@@ -13,6 +13,7 @@ import onnxruntime
 import pytest
 import reference
 import samples
+from compiled import arguments
 from samples import F32, F64, I8, I16, I32, I64, U8, Draft, flat, longer
 
 from tensmith.formula.types import MachineType
@@ -59,12 +60,6 @@ def check(lifted: Lifted, cases: list[dict[str, int]], tolerance: float = 0.0, r
         for name, value in expected.items():
             assert found[name].dtype == np.asarray(value).dtype
             np.testing.assert_allclose(found[name], value, tolerance, tolerance, err_msg=f"{name} {sizes}")
-
-
-def arguments(rng: np.random.Generator, lifted: Lifted, sizes: dict[str, int], room: int) -> dict[str, Any]:
-    from compiled import arguments as found
-
-    return found(rng, lifted, sizes, room)
 
 
 @pytest.mark.parametrize("type_", [I8, I16, I32, I64, U8, U16, U32, U64, F32, F64], ids=str)
