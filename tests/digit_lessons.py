@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from tensmith.data import open_dataset
 from tensmith.data.preprocess import UNIT
@@ -47,3 +50,16 @@ def training(program: Program, learning: Mapping[str, Learning], recipe: Recipe,
     feed = Feed(splits.fitting, original.inputs, UNIT, 64, 0)
     network = TorchNetwork(program, learning, "cpu")
     return Training(network, KnownAnswers(teacher), feed, "classes", lost, recipe, state, 1)
+
+
+def interrupted_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    """Ctrl-C in the step of that number, the first one being 1."""
+    step, seen = Training._step, [0]
+
+    def stopping(self: Training, *given: Any) -> bool:
+        seen[0] += 1
+        if seen[0] == number:
+            signal.raise_signal(signal.SIGINT)
+        return step(self, *given)
+
+    monkeypatch.setattr(Training, "_step", stopping)

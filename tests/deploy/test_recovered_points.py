@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ import pytest
 
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
+from digit_lessons import interrupted_at
 from tensmith import Front, compress
 from tensmith.compression import Interrupted
 from tensmith.deploy.schedule import Schedule
@@ -75,15 +75,7 @@ def outcomes(folder: Path) -> dict[str, str]:
 def test_a_stopped_run_goes_on_to_a_point_that_verifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    step, seen = Training._step, [0]
-
-    def stopping(self: Training, *given: Any) -> bool:
-        seen[0] += 1
-        if seen[0] == 30:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, *given)
-
-    monkeypatch.setattr(Training, "_step", stopping)
+    interrupted_at(monkeypatch, 30)
     with pytest.raises(Interrupted):
         run(tmp_path / "out")
     assert "training was interrupted" in (tmp_path / "out" / "report.json").read_text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -144,15 +143,7 @@ def test_a_stopped_course_of_codes_goes_on_at_its_step_target_and_price(
     few_bits: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = lessons(few_bits, tmp_path / "whole.npz").course(10 * 40)
-    step, seen = Training._step, [0]
-
-    def stopping(self: Training, *given: Any) -> bool:
-        seen[0] += 1
-        if seen[0] == 21:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, *given)
-
-    monkeypatch.setattr(Training, "_step", stopping)
+    digit_lessons.interrupted_at(monkeypatch, 21)
     first = lessons(few_bits, tmp_path / "parts.npz")
     part = first.course(10 * 40)
     again = lessons(few_bits, tmp_path / "parts.npz")

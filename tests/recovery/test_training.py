@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import signal
 from collections.abc import Sequence
 from functools import partial
 from itertools import pairwise
@@ -216,15 +215,7 @@ def test_a_course_that_was_stopped_ends_as_one_that_was_not(
 ) -> None:
     make = partial(lessons, original, pruned, growing=growing)
     whole = make(tmp_path / "whole.npz").course(10 * 12)
-    step, seen = Training._step, [0]
-
-    def stopping(self: Training, *given: Any) -> bool:
-        seen[0] += 1
-        if seen[0] == 5:
-            signal.raise_signal(signal.SIGINT)
-        return step(self, *given)
-
-    monkeypatch.setattr(Training, "_step", stopping)
+    digit_lessons.interrupted_at(monkeypatch, 5)
     first = make(tmp_path / "parts.npz")
     part = first.course(10 * 12)
     assert part.stopped and part.steps == 5
