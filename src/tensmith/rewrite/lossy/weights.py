@@ -75,7 +75,7 @@ class StoredWeights:
     @property
     def bias(self) -> str:
         """The name of the bias input, "" without one."""
-        return self.node.inputs[self.bias_place] if len(self.node.inputs) > self.bias_place else ""
+        return self.node.operand(self.bias_place)
 
     def as_bias(self, numbers: Array) -> Array:
         """A number of each row as the bias input has them."""
