@@ -79,6 +79,6 @@ def _inputs(model: Path) -> tuple[TensorSpec, ...]:
     from tensmith.data.gguf import is_gguf
     from tensmith.engine.base import specs_of
     from tensmith.engine.signature import read_signature
-    from tensmith.frontend.gguf import INPUTS
+    from tensmith.frontend.gguf_decoder import INPUTS
 
     return specs_of(INPUTS) if is_gguf(model) else read_signature(model).inputs

@@ -21,8 +21,9 @@ from tensmith.backend.gguf import TensorToWrite, entry, gguf_bytes, q4_0, q8_0
 from tensmith.data.gguf import GgufFile, open_gguf
 from tensmith.errors import ModelError
 from tensmith.formula.arith import Array
-from tensmith.frontend.gguf import LOGITS, TABLE, TOKENS, read_gguf
+from tensmith.frontend.gguf import read_gguf
 from tensmith.frontend.gguf_blocks import floats
+from tensmith.frontend.gguf_decoder import LOGITS, TABLE, TOKENS
 from tensmith.ir import Node, Program
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.ops.quantization import decodes

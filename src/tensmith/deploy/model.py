@@ -27,7 +27,7 @@ from tensmith.evaluate.accuracy import Model as Answering
 from tensmith.evaluate.accuracy import as_model
 from tensmith.files import TemporaryFolder, at_home, write_bytes
 from tensmith.frontend.checked import check_model
-from tensmith.frontend.gguf import longest_text
+from tensmith.frontend.gguf_decoder import longest_text
 from tensmith.frontend.model import read_model
 from tensmith.frontend.model_copy import copy_model, refuse_own
 from tensmith.frontend.onnx import read_onnx
