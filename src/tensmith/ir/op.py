@@ -265,6 +265,12 @@ class Node:
             return None
         return cast(Family, self.definition)
 
+    def surely(self, family: Callable[..., Family]) -> Family:
+        """The op as one of a family that it is known to be of."""
+        found = self.kind(family)
+        assert found is not None, self.label
+        return found
+
     @property
     def traits(self) -> type[Op]:
         """What the op declares of itself; nothing of an op that TensIR does not know."""

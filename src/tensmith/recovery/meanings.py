@@ -233,9 +233,7 @@ def _resized(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 @MEANINGS(Pool)
 def _pooled(node: Node, inputs: Sequence[Any]) -> Tensor:
-    (x,) = inputs
-    pool = node.kind(Pool)
-    assert pool is not None
+    (x,), pool = inputs, node.surely(Pool)
     window = Window.of(node.attrs, tuple(x.shape[2:]))
     n, dilated = len(window.kernel), any(dilation != 1 for dilation in window.dilations)
     if len(node.outputs) > 1 or pool.takes not in ("max", "mean"):
@@ -257,8 +255,7 @@ def _pooled(node: Node, inputs: Sequence[Any]) -> Tensor:
 
 @MEANINGS(GlobalPool)
 def _whole(node: Node, inputs: Sequence[Any]) -> Tensor:
-    (x,), pool = inputs, node.kind(GlobalPool)
-    assert pool is not None
+    (x,), pool = inputs, node.surely(GlobalPool)
     if pool.takes not in ("max", "mean"):
         raise ProgramError(f"{node.label} has no gradients here")
     axes = tuple(range(2, x.ndim))
@@ -269,10 +266,8 @@ def _whole(node: Node, inputs: Sequence[Any]) -> Tensor:
 def _reduction(node: Node, inputs: Sequence[Any]) -> Tensor:
     """By the meaning of the op itself."""
     x, axes = (*inputs, None)[:2]
-    reduction = node.kind(Reduction)
-    assert reduction is not None
     known = None if axes is None else as_array(axes).reshape(-1)
-    return reduction.reduce(_TORCH, x, known, node.attrs)
+    return node.surely(Reduction).reduce(_TORCH, x, known, node.attrs)
 
 
 # Functions of one tensor and of attributes.
@@ -296,9 +291,7 @@ def _of_one(node: Node, inputs: Sequence[Any]) -> Tensor:
 @MEANINGS(Normalization)
 def _normalization(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     """By the meaning of the op itself."""
-    normalization = node.kind(Normalization)
-    assert normalization is not None
-    return normalization.meaning(_TORCH, node.attrs, *inputs)[: len(node.outputs)]
+    return node.surely(Normalization).meaning(_TORCH, node.attrs, *inputs)[: len(node.outputs)]
 
 
 @MEANINGS("lrn")
@@ -415,11 +408,10 @@ _TORCH = _Torch()
 @MEANINGS(Elementwise)
 def _elementwise(node: Node, inputs: Sequence[Any]) -> Tensor:
     """By the meaning of the op itself."""
-    definition, like = node.kind(Elementwise), _first(inputs)
-    assert definition is not None
+    like = _first(inputs)
     operands = tuple(None if value is None else tensor(value, like) for value in inputs)
     known = tuple(_known(value) for value in inputs)
-    return definition.value(_TORCH, Symbolic(node.attrs, (), known), *operands)
+    return node.surely(Elementwise).value(_TORCH, Symbolic(node.attrs, (), known), *operands)
 
 
 def _known(value: Any) -> Array | None:
@@ -441,13 +433,11 @@ def _cast(node: Node, inputs: Sequence[Any]) -> Tensor:
 @MEANINGS(Recurrent)
 def _recurrent(node: Node, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
     """By the meaning of the op itself, step by step."""
-    recurrent = node.kind(Recurrent)
-    assert recurrent is not None
     arrays = Stacks(torch.matmul, torch.stack, lambda shape, like: like.new_zeros(shape))
     if len(inputs) > 4 and inputs[4] is not None:
         lengths = torch.as_tensor(as_array(inputs[4]), device=_first(inputs).device)
         inputs = (*inputs[:4], lengths, *inputs[5:])
-    return recurrent.fold(inputs, node.attrs, _TORCH, arrays)[: len(node.outputs)]
+    return node.surely(Recurrent).fold(inputs, node.attrs, _TORCH, arrays)[: len(node.outputs)]
 
 
 # Grids

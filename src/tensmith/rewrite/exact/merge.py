@@ -24,19 +24,13 @@ _BETWEEN = ("relu", "sigmoid", "tanh", "leaky_relu")
 X = Var("x")
 
 
-def _product(node: Node) -> Product:
-    found = node.kind(Product)
-    assert found is not None
-    return found
-
-
 def _filter_axis(node: Node) -> int:
     """The axis of the weights of a convolution, or of a product by a matrix, that filters lie along."""
-    return _product(node).filters(node.attrs) % 2
+    return node.surely(Product).filters(node.attrs) % 2
 
 
 def _channel_axis(program: Program, node: Node) -> int:
-    return _product(node).channels(len(program.type(node.output).dims))
+    return node.surely(Product).channels(len(program.type(node.output).dims))
 
 
 def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
@@ -52,7 +46,7 @@ def _alike(program: Program, nodes: Sequence[Node]) -> str | None:
         shape, other = program.type(node.inputs[1]).dims, program.type(first.inputs[1]).dims
         if len(shape) != len(other):
             return "the weights differ in rank"
-        if not _product(node).windowed and len(shape) != 2:
+        if not node.surely(Product).windowed and len(shape) != 2:
             return "the weights are no matrices"
         axis = _filter_axis(node)
         if (*shape[:axis], *shape[axis + 1 :]) != (*other[:axis], *other[axis + 1 :]):

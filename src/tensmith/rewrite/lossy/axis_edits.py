@@ -63,8 +63,8 @@ def convolution_edit(cut: Cut, node: Node) -> Node:
 @edits(Recurrent)
 def recurrent_edit(cut: Cut, node: Node) -> Node:
     """As many states as are left."""
-    layer, kept = node.kind(Recurrent), cut.kept((node.inputs[2], 2))
-    if layer is None or kept is None or kept.all():
+    layer, kept = node.surely(Recurrent), cut.kept((node.inputs[2], 2))
+    if kept is None or kept.all():
         return node
     stated = {"hidden_size": int(kept.sum())} if node.attrs["hidden_size"] else {}
     inputs = [

@@ -116,10 +116,10 @@ def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns:
 def recurrent(labels: AxisLabels, node: Node) -> None:
     """A state goes with its rows in every gate, in all directions, and with what is summed over it; that it
     begins with zeros need not be said."""
-    layer = node.kind(Recurrent)
+    layer = node.surely(Recurrent)
     x, w, r, b, _, *rest = node.operands(8)
     hidden = labels.size((r, 2))
-    if layer is None or hidden is None or not {w, r} <= labels.program.constants.keys():
+    if hidden is None or not {w, r} <= labels.program.constants.keys():
         return labels.stop(node)
     starts = [(rest[place - 5], 2) for place in layer.first if not is_zeros(labels.program, rest[place - 5])]
     for name, _ in starts:

@@ -95,8 +95,7 @@ def _over_space(graph: StepGraph, node: Node) -> Routine | None:
 
 @_of_images(Pool)
 def _pool(graph: StepGraph, node: Node) -> Routine | None:
-    op = node.kind(Pool)
-    kind = _POOLS.get(op.takes) if op else None
+    kind = _POOLS.get(node.surely(Pool).takes)
     if kind is None or len(node.attrs["kernel_shape"]) != 2:
         return None
     window = Window.of(node.attrs, graph.images[node.inputs[0]].extent)
@@ -179,8 +178,8 @@ def _product(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine
 
 @routines(Reduction)
 def _sums(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | None:
-    op = node.kind(Reduction)
-    if op is None or op.takes not in ("sum", "mean"):
+    takes = node.surely(Reduction).takes
+    if takes not in ("sum", "mean"):
         return None
     operand = reads.operand(node.inputs[0])
     rank = len(operand.view.shape)
@@ -194,4 +193,4 @@ def _sums(graph: StepGraph, reads: Reads, node: Node, output: str) -> Routine | 
         return None
     view = operand.view.transposed([axis for axis in range(rank) if axis not in axes] + axes)
     fits = RowSums.fits(view, len(axes))
-    return RowSums(replace(operand, view=view), len(axes), op.takes == "mean") if fits else None
+    return RowSums(replace(operand, view=view), len(axes), takes == "mean") if fits else None
