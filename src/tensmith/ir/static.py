@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 import numpy as np
 
+from tensmith.formula.arith import Array
 from tensmith.ir.interpreter import interpret
 from tensmith.ir.part import alive
 from tensmith.ir.program import Program
-
-Array = np.ndarray[Any, Any]
 
 
 class StaticValues(Mapping[str, Array]):

@@ -10,7 +10,7 @@ from native_programs import Net, answers
 
 from tensmith.backend.native.emit.source import print_c
 from tensmith.backend.native.plan import make_plan
-from tensmith.backend.native.steps.step import Array
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.kernel import Kernel, host_isa
 

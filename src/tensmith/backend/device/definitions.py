@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from tensmith.errors import EngineError, ProgramError
+from tensmith.formula.arith import Array
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import (
     ZERO,
@@ -39,7 +40,6 @@ from tensmith.ir import Node, Program, interpret
 from tensmith.ir.op import Symbolic
 from tensmith.ir.ops.sizes import flat_position
 
-Array: TypeAlias = np.ndarray[Any, Any]
 # Index variables with their extents, outermost first.
 Axes: TypeAlias = tuple[tuple[str, int], ...]
 

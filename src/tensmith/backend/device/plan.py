@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.device.contraction import contraction
-from tensmith.backend.device.definitions import Array, define
+from tensmith.backend.device.definitions import define
 from tensmith.backend.device.each import each
 from tensmith.backend.device.fusion import Group, fuse
 from tensmith.backend.device.kernel import NAME, DeviceKernel, count
@@ -23,6 +23,7 @@ from tensmith.backend.device.text import fold_type
 from tensmith.backend.device.tiled import tiled
 from tensmith.backend.device.together import SHORTEST, together
 from tensmith.backend.native.arena import Lifetime, arrange
+from tensmith.formula.arith import Array
 from tensmith.ir import Program
 from tensmith.ir.types import DTYPES, dtype_name
 from tensmith.rewrite.trail import simplify

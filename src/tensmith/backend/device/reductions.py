@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tensmith.backend.device.definitions import MOST_ELEMENTS, Array, Axes, Definitions, ValueDefinition, flat
+from tensmith.backend.device.definitions import MOST_ELEMENTS, Axes, Definitions, ValueDefinition, flat
 from tensmith.errors import EngineError
-from tensmith.formula.arith import Floats
+from tensmith.formula.arith import Array, Floats
 from tensmith.formula.evaluate import evaluate
 from tensmith.formula.expr import Call, Expr, Formula, Read, Reduce, rebuilt, substitute
 from tensmith.formula.poly import Poly

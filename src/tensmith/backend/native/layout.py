@@ -18,8 +18,9 @@ from tensmith.backend.native.choose.choice import KernelChoice, Network, choose_
 from tensmith.backend.native.choose.choosers import Chooser
 from tensmith.backend.native.images import Images, PositionWindow
 from tensmith.backend.native.invented import invented
-from tensmith.backend.native.steps.step import Array, Dense, Encode, Heavy, Join, Light, Look, Rename, Step
+from tensmith.backend.native.steps.step import Dense, Encode, Heavy, Join, Light, Look, Rename, Step
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.buffer import NO_HALO, Buffer, Halo
 from tensmith.kernel.epilogue import Epilogue

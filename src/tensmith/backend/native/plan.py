@@ -20,8 +20,9 @@ from tensmith.backend.native.prepare.pipeline import PassRecord, prepared
 from tensmith.backend.native.steps.graph import seen, step_graph
 from tensmith.backend.native.steps.grouping import group
 from tensmith.backend.native.steps.placement import placed
-from tensmith.backend.native.steps.step import Array, reads
+from tensmith.backend.native.steps.step import reads
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType
 from tensmith.ir.names import size_symbol
 from tensmith.kernel.algorithm import Kernel

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tensmith.backend.native.images import PositionWindow
-from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.step import Heavy
+from tensmith.formula.arith import Array
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import Requantization

@@ -12,8 +12,7 @@ import numpy as np
 
 from tensmith.ir import Node
 from tensmith.ir.builder import ProgramBuilder
-
-Shape = tuple[int, ...]
+from tensmith.kernel.view import Shape
 
 
 def attention(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:

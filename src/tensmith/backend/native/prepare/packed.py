@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from tensmith.backend.native.steps.step import Array
+from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program, make_node
 from tensmith.ir.ops.packed_products import unpacked
 

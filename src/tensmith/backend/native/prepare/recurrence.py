@@ -8,8 +8,7 @@ from tensmith.ir import Node
 from tensmith.ir.builder import ProgramBuilder
 from tensmith.ir.op import trimmed
 from tensmith.ir.ops.recurrence import Recurrent
-
-Shape = tuple[int, ...]
+from tensmith.kernel.view import Shape
 
 
 def input_product(builder: ProgramBuilder, node: Node, shape: Shape) -> bool:

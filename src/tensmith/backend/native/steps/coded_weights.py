@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tensmith.backend.native.steps.step import Array
+from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.quantization import decodes
 from tensmith.kernel.codes import CODE_BITS, coded

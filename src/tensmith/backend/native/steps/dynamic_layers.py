@@ -19,7 +19,8 @@ from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.patterns import matched
 from tensmith.backend.native.steps.requantization import Behind, requantized
-from tensmith.backend.native.steps.step import Array, Dense, Heavy, Step
+from tensmith.backend.native.steps.step import Dense, Heavy, Step
+from tensmith.formula.arith import Array
 from tensmith.ir import Node
 from tensmith.kernel.isa import Isa
 from tensmith.kernel.problem import product

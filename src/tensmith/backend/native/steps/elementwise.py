@@ -15,8 +15,9 @@ from tensmith.backend.native.quantization import quantized_values
 from tensmith.backend.native.steps.functions import ElementFunction, composed
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free, Reads
-from tensmith.backend.native.steps.step import Array, Dense, Light, Step
+from tensmith.backend.native.steps.step import Dense, Light, Step
 from tensmith.ctext.helpers import ROUNDED
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.formula.types import BOOL, F32, MachineType
 from tensmith.ir import Node

@@ -12,9 +12,9 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.quantization import quantized_values
-from tensmith.backend.native.steps.step import Array
 from tensmith.ctext.typed import Typing
 from tensmith.errors import EngineError, ProgramError
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Call, Expr, Num, Read, tensor
 from tensmith.formula.types import BOOL, F32, UNTYPED, MachineType
 from tensmith.ir import Node, Program

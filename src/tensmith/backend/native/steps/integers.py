@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tensmith.backend.native.quantization import symmetric_codes
-from tensmith.backend.native.steps.step import Array
+from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.product import Product

@@ -15,7 +15,8 @@ from tensmith.backend.native.steps.curves import function_behind
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.patterns import addend
-from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.step import Heavy
+from tensmith.formula.arith import Array
 from tensmith.ir import Node
 from tensmith.ir.ops.convolution import window_attrs
 from tensmith.ir.ops.product import Product

@@ -10,7 +10,8 @@ import numpy as np
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.patterns import closed, matched, read_as
-from tensmith.backend.native.steps.step import Array, Dense, Step
+from tensmith.backend.native.steps.step import Dense, Step
+from tensmith.formula.arith import Array
 from tensmith.ir import Node
 from tensmith.ir.ops.normalization import RowNormalization
 from tensmith.kernel.routines.rows import RowNorm

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from tensmith.backend.native.steps.graph import StepGraph
-from tensmith.backend.native.steps.step import Array
 from tensmith.backend.native.steps.views import is_view, viewed
+from tensmith.formula.arith import Array
 from tensmith.ir import Node
 from tensmith.kernel.buffer import ALIGNMENT
 from tensmith.kernel.routines.strided import StridedOperand

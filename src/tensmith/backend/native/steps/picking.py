@@ -10,8 +10,7 @@ import numpy as np
 
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
-from tensmith.backend.native.steps.step import Array
-from tensmith.formula.arith import Floats
+from tensmith.formula.arith import Array, Floats
 from tensmith.ir import Node
 from tensmith.ir.handlers import Handlers
 from tensmith.ir.op import Run

@@ -10,9 +10,10 @@ from tensmith.backend.native.invented import invented
 from tensmith.backend.native.quantization import symmetric_codes
 from tensmith.backend.native.steps.graph import StepGraph
 from tensmith.backend.native.steps.operands import Reads
-from tensmith.backend.native.steps.step import Array, Dense, Step
+from tensmith.backend.native.steps.step import Dense, Step
 from tensmith.ctext.typed import Typing
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Expr, Read, tensor
 from tensmith.formula.scalars import EXPRESSIONS
 from tensmith.formula.types import F32, UNTYPED

@@ -19,8 +19,9 @@ from tensmith.backend.native.steps.integers import IntegerOperands
 from tensmith.backend.native.steps.layers import layer, numbers_of_channels
 from tensmith.backend.native.steps.operands import Free
 from tensmith.backend.native.steps.patterns import addend
-from tensmith.backend.native.steps.step import Array, Heavy
+from tensmith.backend.native.steps.step import Heavy
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.formula.expr import Call, Num, Read
 from tensmith.ir import Node
 from tensmith.ir.ops.quantization import decodes, encodes

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
-
-import numpy as np
+from typing import TypeAlias
 
 from tensmith.backend.native.images import PositionWindow
+from tensmith.formula.arith import Array
 from tensmith.kernel.epilogue import Activation
 from tensmith.kernel.problem import ConvolutionProblem
 from tensmith.kernel.quantized import QuantizationParameters, Requantization
 from tensmith.kernel.routine import Routine
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True, eq=False)
