@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Any, TypeAlias
 
 import torch
 
 from tensmith.recovery.learning import Learning, LearningGrid
-
-Tensor: TypeAlias = Any
+from tensmith.recovery.meanings import Tensor
 
 # Codes that are nowhere count as so much of one.
 _RARE = 0.05

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Literal
 
 import torch
 from torch.nn import functional
 
-Tensor: TypeAlias = Any
+from tensmith.recovery.meanings import Tensor
+
 # What the first output tells apart: classes of a sample, tokens at each of its places [n, length, tokens],
 # or nothing, as numbers.
 Tells = Literal["classes", "tokens", "nothing"]

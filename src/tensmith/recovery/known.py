@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, TypeAlias
 
 import torch
 
 from tensmith.recovery.feed import Samples
+from tensmith.recovery.meanings import Tensor
 from tensmith.recovery.network import TorchNetwork
-
-Tensor: TypeAlias = Any
 
 _KEPT_BYTES = 256 << 20
 

@@ -10,16 +10,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
 from tensmith.formula.arith import Array
 from tensmith.ir.ops.quantization import over_axis
-from tensmith.recovery.meanings import as_array, onto_grid
-
-Tensor: TypeAlias = Any
+from tensmith.recovery.meanings import Tensor, as_array, onto_grid
 
 # A weight moves by shares of what weights are usually like, a scale by shares of itself.
 _SCALE_UNIT, _SMALLEST_UNIT = 0.3, 1e-2

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,9 +17,7 @@ from tensmith.ir.interpreter import interpret, run_node
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.product import Product
 from tensmith.recovery.learning import LearnedTensor, Learning
-from tensmith.recovery.meanings import as_array, meaning_of
-
-Tensor: TypeAlias = Any
+from tensmith.recovery.meanings import Tensor, as_array, meaning_of
 
 _FLOATS = Floats()
 # How far answers may be: values beside the border of two codes may fall to either.
