@@ -131,7 +131,7 @@ def test_batches_come_again_and_the_original_is_asked_once(
 def test_steps_fit_their_time(original: Program, pruned: Program, tmp_path: Path) -> None:
     course = lessons(original, pruned, tmp_path / "state.npz")
     assert course._steps_in(100, 0.5, 0.5) == 100
-    course._original.of(0, list(parts_of(course._feed.at(0), course._network.program, 64)))
+    course._original.of(0, list(parts_of(course._gradients._feed.at(0), course._network.program, 64)))
     for seconds, steps in ((0, 0), (100, 200)):  # but for the batch whose answers are known
         found = course._steps_in(training._BATCHES + seconds, 0.5, 0.5)
         assert abs(found - training._BATCHES - steps) <= 1
