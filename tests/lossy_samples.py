@@ -164,6 +164,26 @@ def shared_keys() -> Program:
     return net.program(net.op("matmul", rows, net.weights(12, 5)))
 
 
+def parts_first() -> Program:
+    """Attention of three heads on rows [4, batch, 6], as PyTorch writes it: queries, keys and values are told
+    apart before their heads are."""
+    net = Net(image=(4, 6))
+    every = net.op("matmul", net.op("transpose", "x", perm=(1, 0, 2)), net.weights(6, 18))
+    split = net.op("reshape", every, net.constant([4, -1, 3, 6], np.int64))
+    every = net.op("transpose", split, perm=(2, 0, 1, 3))
+
+    def heads(part: int, *perm: int) -> str:
+        chosen = net.op("gather", every, net.constant(part, np.int64))
+        split = net.op("reshape", chosen, net.constant([4, -1, 3, 2], np.int64))
+        return net.op("transpose", split, perm=perm)
+
+    scores = net.op("matmul", heads(0, 1, 2, 0, 3), heads(1, 1, 2, 3, 0))
+    mixed = net.op("matmul", net.op("softmax", scores), heads(2, 1, 2, 0, 3))
+    rows = net.op("transpose", mixed, perm=(2, 0, 1, 3))
+    rows = net.op("reshape", rows, net.constant([4, -1, 6], np.int64))
+    return net.program(net.op("matmul", rows, net.weights(6, 5)))
+
+
 def attention(heads: int = 4, size: int = 2) -> Program:
     """Attention of a few heads on rows [batch, 4, 8]; one layer gives queries, keys and values."""
     net, width = Net(image=(4, 8)), heads * size
@@ -205,6 +225,7 @@ SAMPLES: dict[str, Callable[[], Program]] = {
         transformer,
         attention,
         shared_keys,
+        parts_first,
         equal_biases,
     )
 }

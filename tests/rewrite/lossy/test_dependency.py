@@ -18,6 +18,7 @@ from lossy_samples import (
     grouped,
     mobile,
     option_a,
+    parts_first,
     residual,
     run,
     shared_keys,
@@ -60,6 +61,7 @@ def test_a_head_of_attention_goes_with_its_queries_keys_and_values() -> None:
     (heads,) = groups(attention())
     assert (heads.size, heads.width) == (4, 2)
     assert [len(use.channels) for use in (*heads.producers, *heads.consumers)] == [24, 8]
+    assert sizes(parts_first()) == [3]
     (pairs,) = groups(shared_keys())
     assert (pairs.size, len(pairs.producers)) == (3, 3)
 
@@ -122,6 +124,12 @@ def assert_removable(program: Program, seed: int) -> None:
             continue
         assert weights(after) < weights(before)  # what says where channels lie now may take more
         np.testing.assert_allclose(run(after, 3), run(before, 3), rtol=1e-4, atol=1e-5)
+
+
+def test_two_heads_are_told_from_queries_keys_and_values() -> None:
+    assert sizes(attention(heads=2)) == [2]
+    assert_removable(attention(heads=2), 0)
+    assert sizes(attention(heads=1)) == []  # all that scores need, or all that one head gives
 
 
 @pytest.mark.parametrize("name", SAMPLES)

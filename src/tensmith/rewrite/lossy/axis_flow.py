@@ -99,7 +99,8 @@ def matmul(labels: AxisLabels, node: Node) -> None:
 def _product(labels: AxisLabels, node: Node, left: Place, right: Place, columns: Place) -> Labels:
     """Joins the contracted axes and gives the labels of the columns."""
     into = labels.same([left, right])
-    if columns[0] not in labels.program.constants:
+    if columns[0] not in labels.program.constants:  # it needs all that it sums, and no layer tells it so
+        labels.freeze(left[0], [left[1]])
         return labels.of(columns)
     if layer_of(labels.program, node) is None:  # a stack of matrices: nobody tells its rows
         labels.freeze(columns[0])
@@ -274,8 +275,8 @@ def renaming(labels: AxisLabels, node: Node) -> None:
         assert own is not None
         view = own.reshape([-1 if axis == tracked[0] else 1 for axis in run])
         every = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
-        heads = max(range(max(len(wide) - 1, 1)), key=lambda place: (sizes[place], place))
-        found[wide[heads]] = labels.one_along(every.reshape(sizes), heads)  # type: ignore[arg-type]
+        place, channels = labels.split(y, every.reshape(sizes))  # type: ignore[arg-type]
+        found[wide[place]] = channels
     if any(label is not None for label in found) and new_target(labels.program, node, target, found) is None:
         return labels.stop(node)
     labels.set(y, found)
@@ -317,6 +318,17 @@ def concat(labels: AxisLabels, node: Node) -> None:
         for name in node.inputs:
             labels.freeze(name, [axis])
     labels.set(node.output, found)
+
+
+@flows("gather")
+def gather(labels: AxisLabels, node: Node) -> None:
+    """Needs every entry along its axis; the others pass."""
+    x, indices = node.inputs
+    axis = node.attrs["axis"] % labels.rank(x)
+    labels.freeze(x, [axis])
+    labels.freeze(indices)
+    own = _through(labels, x)
+    labels.set(node.output, [*own[:axis], *[None] * labels.rank(indices), *own[axis + 1 :]])
 
 
 @flows("split")

@@ -8,7 +8,7 @@ labels are frozen. A class of joined labels is one channel: it is removed everyw
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -25,6 +25,9 @@ Place: TypeAlias = tuple[str, int]
 # Sets the labels of a node's outputs from those of its inputs.
 Rule: TypeAlias = "Callable[[AxisLabels, Node], None]"
 
+# Of an axis that is split, how many parts are tried beside the likeliest one.
+_MOST_PASSED = 2
+
 # How labels pass through ops. An op without a rule freezes what it reads.
 flows = Handlers[Rule]()
 
@@ -38,10 +41,15 @@ class End:
 
 
 class AxisLabels:
-    """The labels of every value and constant of a program, after running the rules over it."""
+    """The labels of every value and constant of a program, after running the rules over it.
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
+    passed: of outputs of reshapes that split an axis, how many of its parts channels do not lie along, of the
+    likeliest ones.
+    """
+
+    def __init__(self, program: Program, passed: Mapping[str, int] | None = None) -> None:
+        self.program, self._passed = program, passed or {}
+        self._split: dict[str, Array] = {}
         self.producers: list[End] = []
         self.consumers: list[End] = []
         self._labels: dict[str, list[Labels]] = {}
@@ -58,6 +66,18 @@ class AxisLabels:
         for name in program.outputs:
             self.freeze(name)
         self._classes = np.array([self._root(label) for label in range(len(self._parent))], np.int64)
+
+    @classmethod
+    def best(cls, program: Program) -> AxisLabels:
+        """With channels along another part of an axis that is split, where none of the first may go: where
+        one is queries, one keys and one values."""
+        labels, passed = cls(program), dict[str, int]()
+        for _ in range(_MOST_PASSED):
+            if not (stuck := labels._stuck()):
+                break
+            passed |= {name: passed.get(name, 0) + 1 for name in stuck}
+            labels = cls(program, passed)
+        return labels
 
     def _settle(self, node: Node) -> None:
         """What a node read of constants without labelling it stays as it is."""
@@ -98,6 +118,11 @@ class AxisLabels:
         """The class of each label."""
         return np.asarray(self._classes[labels])
 
+    def _stuck(self) -> set[str]:
+        """The outputs of reshapes that split an axis into channels none of which may go."""
+        frozen = self.frozen_roots()
+        return {name for name, own in self._split.items() if np.isin(self.roots(own), frozen).all()}
+
     def frozen_roots(self) -> Array:
         """Classes with a frozen label."""
         return np.unique(self.roots(np.concatenate(self._frozen))) if self._frozen else np.zeros(0, np.int64)
@@ -117,11 +142,15 @@ class AxisLabels:
         return found
 
     def set(self, value: str, labels: Sequence[Labels]) -> None:
-        """The labels of a node's output; an axis of size 1 carries none."""
-        if value:
-            self._labels[value] = [
-                None if self.size((value, axis)) == 1 else label for axis, label in enumerate(labels)
-            ]
+        """The labels of a node's output. The one channel of an axis of size 1 stays, so that no axis is left
+        empty."""
+        if not value:
+            return
+        own = self._labels[value] = [*labels]
+        for axis, label in enumerate(labels):
+            if label is not None and self.size((value, axis)) == 1:
+                self._frozen.append(label)
+                own[axis] = None
 
     def same(self, places: Iterable[Place], labels: Labels = None) -> Labels:
         """Declares axes to be one axis (axes of size 1 broadcast) and gives its labels, None if it is fixed.
@@ -151,12 +180,20 @@ class AxisLabels:
             roots = sorted((self._root(left), self._root(right)))
             self._parent[roots[1]] = roots[0]
 
-    def one_along(self, labels: Array, axis: int) -> Array:
-        """Declares all positions of labels at one place of an axis to be one channel, and gives theirs."""
+    def split(self, value: str, labels: Array) -> tuple[int, Array]:
+        """(the axis along which channels lie where one axis becomes those of `labels`, their labels).
+
+        The largest but the last one first, as heads are; all positions of a head are one channel.
+        """
+        *outer, last = range(labels.ndim)
+        likely = [*sorted(outer, key=lambda axis: (-labels.shape[axis], -axis)), last]
+        axis = likely[min(self._passed.get(value, 0), last)]
         rows = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
         for others in rows.T[1:]:
             self.join(rows[:, 0], others)
-        return np.asarray(rows[:, 0])
+        if outer:
+            self._split[value] = rows[:, 0]
+        return axis, np.asarray(rows[:, 0])
 
     def freeze(self, value: str, axes: Iterable[int] | None = None) -> None:
         """Keeps axes of a value (all by default) as they are."""

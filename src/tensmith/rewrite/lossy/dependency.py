@@ -54,7 +54,7 @@ class ChannelGroup:
 def groups(program: Program) -> list[ChannelGroup]:
     """Every group of removable channels, in the order of the program."""
     program = with_vectors_apart(program)
-    labels = AxisLabels(program)
+    labels = AxisLabels.best(program)
     classes = list(_by_producers(labels).items())
     # Of each class of labels: which group it belongs to, and which of its channels it is.
     owner, number = np.full(labels.count, -1), np.full(labels.count, -1)
@@ -153,7 +153,7 @@ def without_channels(program: Program, group: ChannelGroup, removed: Array) -> P
     The outputs keep their types. ProgramError if an axis would be left empty.
     """
     program = with_vectors_apart(program)
-    labels = AxisLabels(program)
+    labels = AxisLabels.best(program)
     gone = group.classes[removed]
 
     def kept(place: Place) -> Array | None:
