@@ -178,12 +178,14 @@ def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
     size.aim(size.bits(), 0.1)
     reached: list[float] = []
     monkeypatch.setattr(size, "reach", reached.append)
-    state = SimpleNamespace(lost=2.0, compared=0.0, bits=1000.0)
+    state = SimpleNamespace(lost=2.0, compared=0.0, off=math.inf, bits=1000.0)
     course: Any = SimpleNamespace(_state=state, _size=size, _recipe=Recipe(0, budget=0.5))
     assert Training._reached_target(course) == pytest.approx(940) and not reached
     state.compared = 0.3
     assert Training._reached_target(course) == pytest.approx(1000) and not reached
-    state.compared = 0.6
+    state.compared, state.off = 0.47, 0.01  # samples that tell it well: nearly all of the budget
+    assert Training._reached_target(course) < 1000
+    state.compared, state.off = 0.6, math.inf
     assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)
 
 

@@ -50,7 +50,7 @@ _DEAD, _LONG = 1.0, 2000
 _GROWING, _GROWN_EVERY = 0.5, 10
 # The least and the most of numbers in a file of training that are not from 0 on.
 _BOUNDS = {"batch": (1, 1 << 20), "pause": (1, 1 << 53), "lost": (-math.inf, math.inf),
-           "compared": (-math.inf, math.inf)}  # fmt: skip
+           "compared": (-math.inf, math.inf), "off": (0, math.inf)}  # fmt: skip
 # A machine that became slow: a course ends after so many times its time.
 _LATEST = 1.5
 _BETAS = (0.9, 0.99)
@@ -61,8 +61,8 @@ _BATCHES = 2500
 # would cost what a course learned.
 _COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.06, 0.03
 # Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
-# others lose more.
-_AIM = 0.6
+# others lose more. Where these samples tell it well, all but so many times what they may be off by.
+_AIM, _OFF = 0.6, 2.0
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,12 @@ class WeightsLoss(NamedTuple):
 
     lost: what these are expected to lose; compared: by what the best of many are chosen, in the same unit. By
     what varies much from sample to sample that were the luckiest, which none that comes later beats.
+    off: what the drop may be off by (95 %).
     """
 
     lost: float
     compared: float
+    off: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ class _State:
     rate: float = 0.0
     lost: float = math.inf
     compared: float = math.inf
+    off: float = math.inf
     bits: float = 0.0
     best: dict[str, Array] = field(default_factory=dict)
 
@@ -276,7 +279,8 @@ class Training:
         by, as the drop itself may be off by as much as the budget."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
-            over = max(state.compared, 0.0) / (_AIM * self._recipe.budget)
+            budget = self._recipe.budget
+            over = max(state.compared, 0.0) / max(_AIM * budget, budget - _OFF * state.off)
             share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
             if share > 1 + _LEAST_CHANGED:
@@ -340,7 +344,7 @@ class Training:
             return
         state, bits = self._state, self._size.bits()
         try:
-            lost, compared = self._judge(NetworkSession(self._network, self._gradients.at_once))
+            lost, compared, off = self._judge(NetworkSession(self._network, self._gradients.at_once))
         except (EngineError, DataError):
             if not state.best:
                 raise
@@ -348,7 +352,8 @@ class Training:
         if state.best and state.lost <= self._recipe.budget < lost and self._recipe.budget:
             return
         if self._cost(compared, bits) <= self._cost(state.compared, state.bits):
-            state.lost, state.compared, state.bits, state.best = lost, compared, bits, now
+            state.lost, state.compared, state.off, state.bits = lost, compared, off, bits
+            state.best = now
 
     def _cost(self, compared: float, bits: float) -> float:
         """What is lost, and what would be if codes took no more bits than they may."""

@@ -156,4 +156,4 @@ def weights_loss(task: Task, session: Session, view: Subset, original: Outcome) 
     outcome = task.outcome(session, view, original)
     drop, changed = outcome.drop(original), changed_answers(outcome, original)
     compared = drop.value if changed is None else LOST_OF_CHANGED * changed
-    return WeightsLoss(expected_drop(drop, changed), compared)
+    return WeightsLoss(expected_drop(drop, changed), compared, (drop.high - drop.low) / 2)
