@@ -131,7 +131,10 @@ def test_channels_go_by_quarters_of_two_groups_at_a_time() -> None:
         forms = [form.steps for form in method.extensions(standing, prospect)]
         return [{s.site: s.params["ratio"] for s in steps if s.rule == method.name} for steps in forms]
 
-    assert offered() == [{"v0": 0.25}, {"v2": 0.25}]
+    every = {"v0": 0.25, "v2": 0.25, "v4": 0.25}
+    assert offered() == [{"v0": 0.25}, {"v2": 0.25}, every]
+    assert offered(**every)[-1] == {"v0": 0.5, "v2": 0.5, "v4": 0.25}
+    assert offered(**{**every, "v0": 0.5, "v2": 0.5})[-1] == dict.fromkeys(every, 0.75)
     assert offered(v0=0.25) == [{"v0": 0.25, "v2": 0.25}, {"v0": 0.25, "v4": 0.25}, {"v0": 0.5}]
     assert offered(v0=0.5, v2=0.25, v4=0.25) == [  # half of v4 would be no fewer
         {"v0": 0.5, "v2": 0.5, "v4": 0.25}, {"v0": 0.75, "v2": 0.25, "v4": 0.25},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
+from statistics import mode
 
 import numpy as np
 
@@ -64,7 +65,8 @@ class ChannelPruning(Method):
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A quarter of one of the next two channel groups, by roofline time saved for divergence risked; or a
-        quarter more of those two that have lost least of theirs."""
+        quarter more of those two that have lost least of theirs; or a quarter more of all, once of what is
+        whole."""
         ready = plan.on_line if plan.graded is not None else plan.ready
         if not (ready and prospect.seconds):
             return
@@ -76,6 +78,10 @@ class ChannelPruning(Method):
         for steps in (whole, deeper):
             for step in islice(filter(None, steps), _OFFERED):
                 yield Form(plan.having(step), plan.family, order=20)
+        ratio = mode(gone.values() or (0,)) + _RATIO
+        every = self._all_narrower(ranked, ratio, gone) if ratio <= _MOST else []
+        if len(every) > 1 and (not gone or all(step.site in gone for step in every)):
+            yield Form(plan.having(*every), plan.family, order=21)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """A share of every channel group that lost less; or of the half of them with the most time for what
@@ -85,8 +91,7 @@ class ChannelPruning(Method):
         gone, every = self._gone(plan), groups(prospect.program)
         half = _by_worth(prospect)[: len(every) // 2] if prospect.seconds else []
         for chosen, ratio in product((every, half), _CHALLENGING):
-            narrower = (self._narrower(group, ratio, gone.get(group.id, 0)) for group in chosen)
-            if steps := tuple(filter(None, narrower)):
+            if steps := self._all_narrower(chosen, ratio, gone):
                 yield Form(plan.having(*steps), plan.family)
 
     def _gone(self, plan: Standing) -> dict[str, float]:
@@ -108,6 +113,12 @@ class ChannelPruning(Method):
                 words = f"channels gone, {share:.0%} of weights left"
                 found[layer.site] = MethodOutlook(words, share * stored, share, loaded=share * stored)
         return found
+
+    def _all_narrower(
+        self, chosen: Iterable[ChannelGroup], ratio: float, gone: Mapping[str, float]
+    ) -> list[Step]:
+        """The steps that take a share of each group, where that is more than what is gone."""
+        return [*filter(None, (self._narrower(group, ratio, gone.get(group.id, 0)) for group in chosen))]
 
     def _narrower(self, group: ChannelGroup, ratio: float, before: float = 0) -> Step | None:
         """The step that takes a share of a group; None where that is no more than `before`."""
