@@ -47,7 +47,11 @@ class PythonSource:
                 value = self.called(*given.values())
         except (ArithmeticError, IndexError, ValueError) as error:
             raise Meaningless from error
-        value = None if value is None else self.array(value, self.function.returns)
+        returned = self.function.returned.values()
+        if len(returned) > 1:
+            value = [self.array(part, kind) for part, kind in zip(value, returned, strict=True)]
+        elif value is not None:
+            value = self.array(value, self.function.returns)
         kinds = dict(self.function.fields)
         arrays = {n: self.array(v, kinds[n]) for n, v in given.items() if isinstance(kinds[n], Array)}
         return CallResult(value, arrays)
@@ -128,18 +132,18 @@ class Trial:
         names = {o.view.array for o in lifted.outputs if o.view is not None}
         self.written = [name for name in self.kinds if name in names]
         self.whole = {o.view.array for o in lifted.outputs if o.view is not None and o.whole}
-        returns = lifted.function.returns
-        types = [self.kinds[name] for name in self.written] + ([] if returns is None else [returns])
+        returned = list(lifted.function.returned.values())
+        types = [self.kinds[name] for name in self.written] + returned
         self.types = [kind.element if isinstance(kind, Array) else kind for kind in types]
-        self.returns = returns is not None
+        self.returns = len(returned)
         read = {requirement.array for requirement in lifted.requires if requirement.kind == "there"}
         arrays = [self.kinds[name] for name in read]
         self.in_rows = any(isinstance(kind, Array) and kind.axes < kind.rank for kind in arrays)
 
     def outputs(self, outcome: CallResult) -> list[Any]:
-        """What the contract asks for, of an outcome: written arrays, then the returned value."""
+        """What the contract asks for, of an outcome: written arrays, then what is returned."""
         found = [outcome.arrays[name] for name in self.written]
-        return found + ([outcome.value] if self.returns else [])
+        return found + (list(outcome.value) if self.returns > 1 else [outcome.value][: self.returns])
 
     def run(self, draw: Draw, targets: Mapping[str, Loaded], verdicts: Mapping[str, Verdict]) -> None:
         """One input."""

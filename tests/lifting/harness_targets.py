@@ -286,20 +286,15 @@ class C(Loaded):
                 passed.append(ctypes.c_void_p(address(results[-1])))
         for output in self.lifted.outputs:
             if output.view is None:
-                results.append(self.room(output.type, values))
+                results.append(np.zeros(self.shape(output.name, values), dtype(output.type)))
                 passed.append(ctypes.c_void_p(address(results[-1])))
                 passed += [ctypes.c_size_t(results[-1].size)] if results[-1].ndim else []
         if self.function(*passed):
             raise ValueError(f"{self.name}: a requirement is not met")
         return results
 
-    def room(self, kind: MachineType, values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-        """Where a returned value goes, of the shape that the source's result has."""
-        shape = () if isinstance(self.lifted.function.returns, MachineType) else self.shape(values)
-        return np.zeros(shape, dtype(kind))
-
-    def shape(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        name = next(o.name for o in self.lifted.outputs if o.view is None)
+    def shape(self, name: str, values: Mapping[str, Any]) -> tuple[int, ...]:
+        """Extents of what is returned."""
         dims = self.lifted.program.type(name).dims
         return tuple(evaluated(self.lifted, Poly.of(extent), known(values)) for extent in dims)
 

@@ -77,6 +77,8 @@ STRICT, CONVOLVED = ("", "strict_"), ("valid", "guarded")
 ORDINARY = [
     *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
     ("borders.c", "edge_padded", (3, 5, 5, -1)),
+    *(("two_results.py", "mean_and_deviations", (n,)) for n in (1, 2, 5)),
+    *(("two_results.py", "sum_and_count", (5, n)) for n in (0, 1, 5)),
     *(("borders.c", "sum_with_edges", (n, n)) for n in (1, 2, 5)),
     ("borders.c", "clamped_between", (5, 3, 5, 0, 2)),
     ("borders.c", "clamped_between", (5, 5, 5, 1, 4)),

@@ -64,7 +64,7 @@ def lift(function: Any = None, /, *, to: str = "numpy") -> Any:
     The function is lifted at its first call, for the kinds of arguments it is called with then (numbers,
     lists of numbers, NumPy arrays; annotations stay). What it returns are the target's arrays: the return
     value, or, where the function writes to its arguments, the written arrays in parameter order followed by
-    the return value. Arguments are never modified.
+    what it returns, a tuple's values one by one. Arguments are never modified.
 
     A call that a guard refuses, or in which the target fails, and a function that cannot be lifted, run as
     written, with one warning (LiftWarning) for each combination of kinds of arguments, which names the

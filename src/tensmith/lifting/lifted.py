@@ -104,7 +104,7 @@ class Input:
 
 @dataclass(frozen=True)
 class Output:
-    """An output of the program and its place: `view` of a parameter, or the return value where it is None.
+    """An output of the program and its place: `view` of a parameter; where it is None, it is returned.
 
     whole: the view is all of the array, so the caller may pass None for it and nothing of it is read.
     """
@@ -150,9 +150,9 @@ class Lifted:
         }
 
     @property
-    def returned(self) -> Output | None:
-        """The output that is returned."""
-        return next((output for output in self.outputs if output.view is None), None)
+    def returned(self) -> dict[str, Output]:
+        """The outputs that are returned, in order, by the names of `Function.returned`."""
+        return dict(zip(self.function.returned, (each for each in self.outputs if each.view is None)))
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,11 @@ class EmittedFiles:
 
     files: Mapping[str, bytes]
     notes: tuple[str, ...] = ()
+
+
+def result_name(returned: str) -> str:
+    """What targets call a value that is returned: "result"; "result_1" and so on of several."""
+    return returned.replace("return", "result").replace(".", "_")
 
 
 def reads_arrays(program: Program, inputs: Iterable[Input], value: str) -> bool:

@@ -221,7 +221,8 @@ class Loop:
 
 @dataclass(frozen=True)
 class Return:
-    """The last statement of a function: an expression, or the name of an array."""
+    """What a function returns: an expression, or the name of an array. The last statements of a function, one
+    for each value."""
 
     value: Expr | str
     position: SourcePosition = field(default=NOWHERE, compare=False)
@@ -234,12 +235,13 @@ Statement: TypeAlias = Declare | Allocate | Assign | Store | Append | If | Loop 
 class Function:
     """A function in the loop language. A `Return` stands at the end or nowhere.
 
+    returns: the type of what it returns; those of several values, as Python's tuples hold.
     noted: what the front end had to assume ("rows of base have equal length"), stated with every result.
     """
 
     name: str
     parameters: tuple[Parameter, ...]
-    returns: MachineType | Array | None
+    returns: MachineType | Array | tuple[MachineType | Array, ...] | None
     body: tuple[Statement, ...]
     language: Literal["c", "c++", "python"]
     file: str
@@ -250,6 +252,15 @@ class Function:
     def fields(self) -> tuple[tuple[str, MachineType | Array], ...]:
         """Every scalar and array that comes in, in order; see `Parameter.fields`."""
         return tuple(field for parameter in self.parameters for field in parameter.fields)
+
+    @property
+    def returned(self) -> dict[str, MachineType | Array]:
+        """The types of what it returns: "return" is one value alone, "return.1", "return.2" are several."""
+        if self.returns is None:
+            return {}
+        if not isinstance(self.returns, tuple):
+            return {"return": self.returns}
+        return {f"return.{place}": type_ for place, type_ in enumerate(self.returns, 1)}
 
     @property
     def arrays(self) -> dict[str, Array]:

@@ -136,7 +136,7 @@ class LiftedLibrary:
         for name in lifted.written:
             outputs.append(np.empty_like(given[name]))
             passed.append(_address(outputs[-1]))
-        if (result := lifted.returned) is not None:
+        for result in lifted.returned.values():
             extents = lifted.program.type(result.name).dims
             shape = [evaluated(lifted, Poly.of(extent), known) for extent in extents]
             outputs.append(np.empty(shape, dtype(result.type)))

@@ -35,7 +35,7 @@ def explain(result: LiftResult) -> Iterator[str]:
 def function(found: loops.Function) -> Iterator[str]:
     """A function, one statement a line."""
     parameters = ", ".join(f"{p.name}: {kind(p.type)}" for p in found.parameters)
-    returns = f" -> {kind(found.returns)}" if found.returns is not None else ""
+    returns = f" -> {', '.join(map(kind, found.returned.values()))}" if found.returned else ""
     yield f"  {found.name}({parameters}){returns}"
     yield from statements(found.body, 2)
     for note in found.noted:

@@ -168,10 +168,11 @@ class Requirement:
 
 @dataclass(frozen=True)
 class Result:
-    """One output: a parameter array's written parts in order, or the return value.
+    """One output: a parameter array's written parts in order, or a value that is returned.
 
-    name: the parameter, or "return". A returned scalar has one `Written` with no indices; a returned or local
-    array lists its own. shape: the extents of a returned array; None for parameters, which keep theirs.
+    name: the parameter, or one of `Function.returned`. A returned scalar has one `Written` with no indices; a
+    returned or local array lists its own. shape: the extents of a returned array; None for parameters, which
+    keep theirs.
     """
 
     name: str

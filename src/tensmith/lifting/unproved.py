@@ -80,7 +80,7 @@ def _words(obligation: Obligation, function: loops.Function) -> tuple[str, str]:
     held = function.arrays.get(subject)
     if kind == "bounds" and held is not None and held.memory == "flat" and held.extents == (None,):
         advice = "give the length of a row, where it has rows, as a parameter, or test the subscript before"
-    return what.format(subject).replace("'return'", "the returned value"), advice
+    return re.sub(r"'return(?:\.(\d+))?'", r"the returned value \1", what.format(subject)).rstrip(), advice
 
 
 def _arguments(detail: str, subject: str) -> list[str]:

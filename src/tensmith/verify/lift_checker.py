@@ -124,7 +124,7 @@ class Demands:
     accesses: set[tuple[str, int, int, str]] = field(default_factory=set)
     divisors: set[tuple[int, int]] = field(default_factory=set)
     written: set[str] = field(default_factory=set)
-    returns: bool = False
+    returns: int = 0
 
     def block(self, statements: list[Any], around: tuple[str, ...], born: dict[str, tuple[str, ...]]) -> None:
         """born: local array -> the loops around its allocation."""
@@ -132,15 +132,14 @@ class Demands:
             inside, array = around, statement.get("array")
             if statement["node"] == "Loop":
                 inside = (*around, statement["label"])
-                self.loops[statement["label"]] = around
-                self.stored[statement["label"]] = set()
+                self.loops[statement["label"]], self.stored[statement["label"]] = around, set()
             elif statement["node"] == "Allocate":
                 born[statement["name"]] = around
             elif statement["node"] in ("Store", "Append"):
                 self.written |= {array} - born.keys()
                 for label in around[len(born.get(array, ())) :]:
                     self.stored[label].add(array)
-            self.returns |= statement["node"] == "Return"
+            self.returns += statement["node"] == "Return"
             for key in _BLOCKS:
                 self.block(statement.get(key, []), inside, born)
             own = {key: part for key, part in statement.items() if key not in _BLOCKS}
@@ -388,7 +387,8 @@ class Checking:
             for kind in ("initiation", "preservation"):
                 wanted |= {(kind, s, label): f"the {kind} of {s} in the loop {label}" for s in about}
         missing = {what for key, what in wanted.items() if key not in have}
-        if not results or ("return" in results) != demands.returns or not demands.written <= set(results):
+        returned = sum(name.split(".")[0] == "return" for name in set(results))  # of several return.1, ...
+        if not results or returned != demands.returns or not demands.written <= set(results):
             missing.add("the results of the function")
         self.problems += [f"nothing proves {what}" for what in sorted(missing)]
 

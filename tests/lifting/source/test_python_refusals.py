@@ -21,7 +21,7 @@ REFUSED = {
     "a loop's else": ("for i in range(n):\n  a[i] = 0\n else:\n  n = 0\nreturn n", (5, 3), "else"),
     "raise": ("if n < 0:\n  raise ValueError\nreturn n", (3, 3), "raise"),
     "values on some paths": ("if n < 0:\n  return 1\na[0] = 1", (1, 1), "every path"),
-    "two values": ("return n, a[0]", (2, 9), "several values"),
+    "one value in a tuple": ("return (n + a[0],)", (2, 2), "fewer than two values"),
     "a string": ("return 'x'", (2, 9), "str"),
     "None": ("x = None\n return n", (2, 6), "None"),
     "whole arrays": ("import_ = 1\n c = a + b\n return a[0] + b[0]", (3, 6), "wholes"),

@@ -60,7 +60,7 @@ class Executor:
     inside: list[str] = field(default_factory=list)
     path: list[ProofTerm] = field(default_factory=list)
     seen: set[str] = field(default_factory=set)
-    returned: tuple[Held | Content | None, At | None] = (None, None)
+    returned: list[tuple[Held | Content, At | None]] = field(default_factory=list)
     _fresh: int = 0
 
     def __post_init__(self) -> None:
@@ -149,9 +149,9 @@ class Executor:
                 return self._loop(statement, state)
             case loops.Return(value, _):
                 if isinstance(value, str):
-                    self.returned = (state.arrays[value], self._lengths(value, state))
+                    self.returned.append((state.arrays[value], self._lengths(value, state)))
                 else:
-                    self.returned = (Held(self.value(value, state)), None)
+                    self.returned.append((Held(self.value(value, state)), None))
         return state
 
     def _allocate(self, made: loops.Allocate, state: ProofState) -> ProofState:

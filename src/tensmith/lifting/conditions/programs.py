@@ -57,10 +57,9 @@ class ProgramComparison:
 
     def run(self) -> None:
         """Outputs are the summary's results; views lie inside their arrays."""
-        by_name: dict[str, list[Output]] = {}
-        for output in self.lifted.outputs:
-            name = "return" if output.view is None else output.view.array
-            by_name.setdefault(name, []).append(output)
+        by_name = {**self.lifted.written, **{name: [one] for name, one in self.lifted.returned.items()}}
+        if sum(map(len, by_name.values())) != len(self.lifted.outputs):
+            raise Malformed("the program returns more than the function does")
         results = {result.name: result for result in self.world.summary.results}
         if by_name.keys() != results.keys():
             raise Malformed("the program has other outputs than the function has results")
@@ -68,8 +67,8 @@ class ProgramComparison:
             types = self.lifted.program.type
             if any(MachineType(types(output.name).dtype) != dtype_of(output.type) for output in outputs):
                 raise Malformed(f"the output '{name}' does not have its type")
-            if name == "return":
-                self._returned(outputs, results[name])
+            if outputs[0].view is None:
+                self._returned(outputs[0], results[name])
             else:
                 self._written(outputs, results[name])
         self._views()
@@ -205,23 +204,22 @@ class ProgramComparison:
             hit += [arena.ge(index, world.zero), arena.gt(world.poly(extent, world.scope), index)]
         return arena.all(hit), indices
 
-    def _returned(self, outputs: list[Output], result: Result) -> None:
+    def _returned(self, output: Output, result: Result) -> None:
         world, arena = self.world, self.world.arena
-        if len(outputs) != 1:
-            raise Malformed("the program returns more than one value")
-        (output,) = outputs
         shape = self.elements.shape(output.name)
         stated = () if result.shape is None else result.shape
         if len(shape) != len(stated):
             raise Malformed("the returned value does not have its rank")
         for axis, (extent, poly) in enumerate(zip(shape, stated)):
-            self.demand(f"axis {axis} of return", arena.eq(extent, world.poly(poly, world.scope)))
+            self.demand(f"axis {axis} of {result.name}", arena.eq(extent, world.poly(poly, world.scope)))
         at = world.subscripts(len(shape))
         if result.shape is None:
             expected = world.term(result.written[0].value, world.scope)
         else:
             sort = sort_of(result.type)
-            claimed = claimed_content(world, lambda _: arena.symbol("any.return", sort), result.written)
+            claimed = claimed_content(
+                world, lambda _: arena.symbol(f"any.{result.name}", sort), result.written
+            )
             expected = select(world, claimed, at)
         self.path = tuple(arena.below(at, shape))
-        self._equal("return", self.elements.at(output.name, at), expected)
+        self._equal(result.name, self.elements.at(output.name, at), expected)

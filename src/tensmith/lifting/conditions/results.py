@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tensmith.formula.types import MachineType
 from tensmith.lifting.conditions.execute import Executor
 from tensmith.lifting.conditions.state import At, Content, Held, ProofState, claimed_content, select, written
 from tensmith.lifting.conditions.world import Malformed
@@ -17,7 +18,8 @@ def demand_results(executor: Executor, final: ProofState) -> None:
         raise Malformed("a result is given twice")
     if not results:
         raise Malformed("the function has no result")
-    unknown = results.keys() - world.arrays.keys() - {"return"}
+    returned = summary.function.returned
+    unknown = results.keys() - world.arrays.keys() - returned.keys()
     if unknown:
         raise Malformed(f"'{min(unknown)}' is no array parameter")
     left = {facts.label for facts in summary.loops} - executor.seen
@@ -30,10 +32,10 @@ def demand_results(executor: Executor, final: ProofState) -> None:
             raise Malformed(f"the result '{name}' does not have the type of its array")
         if content.layers or result is not None:
             _parameter(executor, name, content, result)
-    if (summary.function.returns is None) != ("return" not in results):
+    if len(executor.returned) != len(returned) or not results.keys() >= returned.keys():
         raise Malformed("the return value and the results do not agree")
-    if "return" in results:
-        _return(executor, results["return"])
+    for (name, type_), (value, lengths) in zip(returned.items(), executor.returned):
+        _return(executor, results[name], type_, value, lengths)
 
 
 def _parameter(executor: Executor, name: str, content: Content, result: Result | None) -> None:
@@ -58,9 +60,14 @@ def _parameter(executor: Executor, name: str, content: Content, result: Result |
             executor.demand("frame", name, position, arena.eq(value, world.read(name, at)))
 
 
-def _return(executor: Executor, result: Result) -> None:
-    world, arena, returns = executor.world, executor.world.arena, executor.world.summary.function.returns
-    returned, lengths = executor.returned
+def _return(
+    executor: Executor,
+    result: Result,
+    returns: MachineType | Array,
+    returned: Held | Content,
+    lengths: At | None,
+) -> None:
+    world, arena = executor.world, executor.world.arena
     position = world.summary.function.position
     if isinstance(returned, Held) and not isinstance(returns, Array):
         if len(result.written) != 1 or result.written[0].indices or result.written[0].where:
@@ -68,7 +75,7 @@ def _return(executor: Executor, result: Result) -> None:
         value = world.term(result.written[0].value, world.scope)
         if value.sort != returned.value.sort or result.type != returns:
             raise Malformed("the return value does not have its type")
-        executor.demand("post", "return", position, arena.eq(returned.value, value))
+        executor.demand("post", result.name, position, arena.eq(returned.value, value))
         return
     if not isinstance(returned, Content) or lengths is None or not isinstance(returns, Array):
         raise Malformed("the function does not return what it says")
@@ -79,8 +86,8 @@ def _return(executor: Executor, result: Result) -> None:
         # An array without rows has rows of any length.
         same = [arena.eq(lengths[0], world.zero)] if axis else []
         claim = arena.any([*same, arena.eq(extent, length)])
-        executor.demand("shape", f"axis {axis} of return", position, claim)
-        executor.demand("shape", f"axis {axis} of return", position, arena.claim(extent, world.zero))
+        executor.demand("shape", f"axis {axis} of {result.name}", position, claim)
+        executor.demand("shape", f"axis {axis} of {result.name}", position, arena.claim(extent, world.zero))
     _elements(executor, result, returned, shape)
 
 
@@ -90,15 +97,15 @@ def _elements(executor: Executor, result: Result, returned: Content, shape: At) 
     position = world.summary.function.position
     at = world.subscripts(len(shape))
     claimed = claimed_content(
-        world, lambda _: arena.symbol("any.return", select(world, returned, at).sort), result.written
+        world, lambda _: arena.symbol(f"any.{result.name}", select(world, returned, at).sort), result.written
     )
     hit = written(world, claimed.layers, at)
     place = executor.places(len(shape))
     with executor.under(written(world, claimed.layers, place)):
         inside = [arena.all(arena.below(place, shape)), *(arena.claim(x, world.zero) for x in place)]
-        executor.demand("bounds", "return", position, arena.all(inside))
+        executor.demand("bounds", result.name, position, arena.all(inside))
     with executor.under(*arena.below(at, shape)):
-        executor.demand("shape", "elements of return", position, hit)
+        executor.demand("shape", f"elements of {result.name}", position, hit)
         with executor.under(hit):
             right = arena.eq(select(world, returned, at), select(world, claimed, at))
-            executor.demand("post", "return", position, right)
+            executor.demand("post", result.name, position, right)

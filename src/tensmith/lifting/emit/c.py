@@ -118,7 +118,7 @@ class CSource:
         buffers |= {name: signature.names.fresh(name) for name in self.plan.stored}
         buffers |= {name: signature.names.fresh(f"table_{name}") for name in program.constants}
         single = {name for name in self.plan.stored if not program.type(name).dims}
-        single |= {output_key("return")} if signature.returns_scalar else set()
+        single |= set(map(output_key, signature.single))
         return CUnit(
             signature.names,
             signature.symbol,

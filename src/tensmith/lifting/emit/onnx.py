@@ -21,7 +21,7 @@ from tensmith.ir.program import Origin
 from tensmith.lifting.emit import EmittedFiles, Emitter, emitter
 from tensmith.lifting.emit.graph import kernels, views
 from tensmith.lifting.emit.graph.build import Graph
-from tensmith.lifting.lifted import Input, Lifted
+from tensmith.lifting.lifted import Input, Lifted, result_name
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import length_symbol
@@ -128,19 +128,16 @@ def _feed(graph: Graph, entry: Input, inputs: Mapping[str, TensorType]) -> str:
 
 
 def _outputs(graph: Graph, lifted: Lifted, fed: Mapping[str, str]) -> tuple[str, ...]:
-    """Written arrays in parameter order, then the return value."""
+    """Written arrays in parameter order, then what is returned."""
+    values = {each.name: fed.get(each.name, f"{_PREFIX}{each.name}") for each in lifted.outputs}
     written: dict[str, str] = {}
-    returned = ""
-    for output in lifted.outputs:
-        value = fed.get(output.name, f"{_PREFIX}{output.name}")
-        if output.view is None:
-            returned = value
-        else:
-            array = output.view.array
-            written[array] = views.write(graph, written.get(array, array), output.view, value)
-    order = [name for name, _ in lifted.function.fields]
-    found = [(f"out_{name}", written[name]) for name in order if name in written]
-    found += [("result", returned)] if returned else []
+    for array, parts in lifted.written.items():
+        written[array] = array
+        for part in parts:
+            assert part.view is not None
+            written[array] = views.write(graph, written[array], part.view, values[part.name])
+    found = [(f"out_{name}", value) for name, value in written.items()]
+    found += [(result_name(name), values[output.name]) for name, output in lifted.returned.items()]
     names = []
     for base, value in found:
         name = graph.fresh(base)

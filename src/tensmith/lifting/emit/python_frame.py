@@ -5,7 +5,7 @@ coercion    each parameter in the source's element type, refused where a value w
 sizes       max(0, ...) of integer parameters and lengths
 guards      every requirement, as a ValueError that names it
 body        the program, from views of the parameters
-outputs     copies of written arrays with their boxes replaced, then the returned value
+outputs     copies of written arrays with their boxes replaced, then returned values
 """
 
 from __future__ import annotations
@@ -342,13 +342,13 @@ def _may_be_none(writer: PythonWriter, array: str) -> bool:
 
 
 def _outputs(writer: PythonWriter) -> list[str]:
-    """Expressions of the results in order: written arrays, then the returned value."""
+    """Expressions of the results in order: written arrays, then what is returned."""
     lifted = writer.lifted
     if len(lifted.outputs) > 1:  # all values before the first array changes
         for output in lifted.outputs:
             writer.assigned(output.name)
     results = [_stored(writer, name, outputs) for name, outputs in lifted.written.items()]
-    return results + ([] if lifted.returned is None else [writer.target.fresh(writer, lifted.returned.name)])
+    return results + [writer.target.fresh(writer, output.name) for output in lifted.returned.values()]
 
 
 def _stored(writer: PythonWriter, name: str, outputs: list[Output]) -> str:
@@ -431,7 +431,7 @@ def _imports(writer: PythonWriter) -> list[str]:
 
 
 def _summary(lifted: Lifted) -> str:
-    found = [*lifted.written, *(["what the source returns"] if lifted.returned is not None else [])]
+    found = [*lifted.written, *(["what the source returns"] if lifted.returned else [])]
     whole = [name for name, outputs in lifted.written.items() if any(o.whole for o in outputs)]
     none = f" {' and '.join(whole)} may be None." if whole else ""
     return f"Returns {', '.join(found)}; inputs are not changed.{none}"

@@ -12,7 +12,7 @@ from tensmith.ctext.scalar import CUnit
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.poly import FloorDiv, Poly, product
 from tensmith.formula.types import MachineType
-from tensmith.lifting.lifted import Lifted, Output
+from tensmith.lifting.lifted import Lifted, Output, result_name
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summary import length_of, length_symbol
@@ -21,12 +21,12 @@ from tensmith.lifting.summary import length_of, length_symbol
 class FunctionSignature:
     """Names and types of everything that is passed.
 
-    arrays: array parameter -> C pointer; outputs: written array, or "return" -> C pointer or lvalue;
-    scalars: scalar parameter -> C name; rooms: returned array -> how many elements it needs; symbol_lines:
-    the definitions of every symbol used so far, in order; signed: C names of the unsigned parameters of 64
-    bits that polynomials take as signed. Whoever prints the function says what that takes: truth: how a truth
-    value of the program is written, after the statements it takes; unit: where divisions of parameters, which
-    may be negative, find their helper.
+    arrays: array parameter -> C pointer; outputs: written array, or what is returned -> C pointer or
+    lvalue; single: those of them that are scalars; scalars: scalar parameter -> C name; rooms: returned array
+    -> how many elements it needs; symbol_lines: the definitions of every symbol used so far, in order; signed:
+    C names of the unsigned parameters of 64 bits that polynomials take as signed. Whoever prints the function
+    says what that takes: truth: how a truth value of the program is written, after the statements it takes;
+    unit: where divisions of parameters, which may be negative, find their helper.
     """
 
     def __init__(self, lifted: Lifted, names: Names) -> None:
@@ -37,7 +37,7 @@ class FunctionSignature:
         self.outputs: dict[str, str] = {}
         self.scalars: dict[str, str] = {}
         self.rooms: dict[str, Poly] = {}
-        self.returns_scalar = False
+        self.single: set[str] = set()
         self._types = lifted.function.arrays
         self._lengths: dict[str, str] = {}
         self._parameters: list[tuple[str, str]] = []  # declaration before the name, and the name
@@ -51,8 +51,8 @@ class FunctionSignature:
             self._add(name, type_)
         for name, outputs in lifted.written.items():
             self._add_output(name, outputs)
-        if lifted.returned is not None:
-            self._add_return(lifted.returned)
+        for name, output in lifted.returned.items():
+            self._add_return(name, output)
 
     # Declarations
 
@@ -78,21 +78,23 @@ class FunctionSignature:
         if any(output.whole for output in outputs):
             self._notes.append(f"{self.arrays[name]}: may be NULL, since all of it is written.")
 
-    def _add_return(self, output: Output) -> None:
-        target = self.names.fresh("result")
+    def _add_return(self, name: str, output: Output) -> None:
+        target = self.names.fresh(result_name(name))
+        _, _, place = name.partition(".")
+        which = f" {place}" if place else ""
         self._parameters.append((f"{self._ctype(output.type)} *RESTRICT ", target))
         shape = self.lifted.program.type(output.name).dims
         if not shape:
-            self.returns_scalar = True
-            self.outputs["return"] = f"*{target}"
-            self._notes.append(f"{target}: the return value.")
+            self.single.add(name)
+            self.outputs[name] = f"*{target}"
+            self._notes.append(f"{target}: the return value{which}.")
             return
-        self.outputs["return"] = target
+        self.outputs[name] = target
         self.rooms[target] = Poly.of(product(shape))
         self._parameters.append(("size_t", self.names.fresh(f"{target}_length")))
         extents = " x ".join(str(extent) for extent in shape)
         self._notes.append(
-            f"{target}: the returned array, {extents} elements, row-major; it overlaps nothing else."
+            f"{target}: the returned array{which}, {extents} elements, row-major; it overlaps nothing else."
         )
 
     def _ctype(self, type_: MachineType) -> str:

@@ -36,6 +36,7 @@ def call_text(number: int, function: Function, cursor: Cursor) -> str:
     ]
     name = "::".join([*filter(None, namespaces(cursor)), cursor.spelling])
     called = f"{'::' if writing.cpp else ''}{name}({', '.join(given)})"
+    assert not isinstance(function.returns, tuple), "C returns one value"
     lines = [*writing.before, writing.returned(called, function.returns), *writing.after]
     body = "\n".join(f"    {line}" for line in lines)
     return f"static void call_{number}(struct ts_slot *ts_s, struct ts_slot *ts_result) {{\n{body}\n}}\n"

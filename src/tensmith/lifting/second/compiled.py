@@ -292,6 +292,7 @@ class CompiledFunction:
                 arrays[name] = found.reshape(extents)
         shape, content = _answer(process)
         returns = self.function.returns
+        assert not isinstance(returns, tuple), "C returns one value"
         if returns is None:
             return CallResult(None, arrays)
         if isinstance(returns, MachineType):

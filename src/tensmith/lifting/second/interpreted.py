@@ -302,14 +302,18 @@ class InterpretedFunction:
         except Raised as raised:
             raise self.meaning(raised) from raised
         kinds = dict(self.function.fields)
-        returns = self.function.returns
+        returns = self.function.returned.values()
         found = {
             parameter.name: self.array(one, kinds[parameter.name])
             for parameter, one in zip(self.function.parameters, after)
             if isinstance(parameter.type, Array)
         }
         assert not any(isinstance(parameter.type, Struct) for parameter in self.function.parameters)
-        return CallResult(None if returns is None else self.array(value, returns), found)
+        if len(returns) > 1:
+            return CallResult(
+                [self.array(part, kind) for part, kind in zip(value, returns, strict=True)], found
+            )
+        return CallResult(next((self.array(value, kind) for kind in returns), None), found)
 
     def ambiguous(self, arguments: Mapping[str, Any], like: Any, outcome: CallResult) -> bool:
         """Python allows one outcome."""

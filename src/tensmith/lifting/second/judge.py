@@ -53,10 +53,13 @@ class LiftJudge:
         function = self.lifted.function
         self.kinds = dict(function.fields)
         self.written = list(self.lifted.written)
-        self.returns = function.returns is not None
-        kinds = [*(self.kinds[name] for name in self.written), *([function.returns] if self.returns else [])]
-        self.types = [element_of(kind) for kind in kinds if kind is not None]
-        self.names = [*self.written, *(["what it returns"] if self.returns else [])]
+        self.returns = len(function.returned)
+        kinds = [*(self.kinds[name] for name in self.written), *function.returned.values()]
+        self.types = list(map(element_of, kinds))
+        self.names = [
+            *self.written,
+            *(f"what it returns{n[6:].replace('.', ', value ')}" for n in function.returned),
+        ]
         self.eps = narrowest_rounding(function)
         self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}
 
@@ -138,7 +141,7 @@ class LiftJudge:
 
     def outputs(self, outcome: Any) -> list[Any]:
         found = [outcome.arrays[name] for name in self.written]
-        return found + ([outcome.value] if self.returns else [])
+        return found + (list(outcome.value) if self.returns > 1 else [outcome.value][: self.returns])
 
     def unchanged(self, draw: Draw, arrays: Mapping[str, Any]) -> None:
         """Raises Difference where the source changes what is no output, and lies in no output's memory."""

@@ -28,7 +28,8 @@ class Faulty(Exception):
 
 @dataclass(frozen=True)
 class CallResult:
-    """What a call left: its return value (or None), and every array afterwards, by name ("s.x")."""
+    """What a call left: its return value (or None; a list of several), and every array afterwards, by name
+    ("s.x")."""
 
     value: Any
     arrays: Mapping[str, np.ndarray[Any, Any]]

@@ -69,12 +69,11 @@ class Execution:
 
     # Running
 
-    def run(self) -> tuple[State, Expr | str | None]:
-        """The state at the end, and what is returned."""
+    def run(self) -> tuple[State, list[Expr | str]]:
+        """The state at the end, and the values that are returned."""
         state = self.entry()
         self.block(self.function.body, state, Scope(self.plan.never_negative))
-        last = self.function.body[-1] if self.function.body else None
-        return state, last.value if isinstance(last, loops.Return) else None
+        return state, [last.value for last in self.function.body if isinstance(last, loops.Return)]
 
     def entry(self) -> State:
         """The state in which the function begins."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -24,7 +24,7 @@ from tensmith.lifting.summarize.substitution import symbols
 from tensmith.lifting.summary import LoopFacts, Result, Summary, Term, Written, first
 
 
-def finish(run: Execution, state: State, returned: Expr | str | None) -> Summary:
+def finish(run: Execution, state: State, returned: Sequence[Expr | str]) -> Summary:
     """The summary of a run whose plan held."""
     results = tuple(_results(run, state, returned))
     if not results:
@@ -70,22 +70,21 @@ def _given(term: Term) -> bool:
     return isinstance(term, Read | Num) or infinite(term) != 0
 
 
-def _results(run: Execution, state: State, returned: Expr | str | None) -> Iterator[Result]:
+def _results(run: Execution, state: State, returned: Sequence[Expr | str]) -> Iterator[Result]:
     for name, type_ in run.function.arrays.items():
         contents = state.arrays[name]
         if contents.boxes:
             yield Result(name, type_.element, tuple(box.written for box in contents.boxes))
-    if returned is None:
-        return
     scope = Scope(run.plan.never_negative)
-    if not isinstance(returned, str):
-        value = run.evaluate(returned, state, scope)
-        yield Result("return", value.type, (Written((), (), (), value),))
-        return
-    contents = state.arrays[returned]
-    shape = tuple(_length(run, state, returned, axis) for axis in range(contents.rank))
-    whole = _whole(run, contents, shape, scope)
-    yield Result("return", contents.element, tuple(box.written for box in whole), shape)
+    for name, given in zip(run.function.returned, returned):
+        if not isinstance(given, str):
+            value = run.evaluate(given, state, scope)
+            yield Result(name, value.type, (Written((), (), (), value),))
+            continue
+        contents = state.arrays[given]
+        shape = tuple(_length(run, state, given, axis) for axis in range(contents.rank))
+        whole = _whole(run, contents, shape, scope)
+        yield Result(name, contents.element, tuple(box.written for box in whole), shape)
 
 
 def _length(run: Execution, state: State, array: str, axis: int) -> Poly:

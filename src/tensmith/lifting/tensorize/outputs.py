@@ -30,7 +30,7 @@ class Placed:
 def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterator[Placed]:
     """The outputs of one result. `needed`: arrays whose content at entry some value reads."""
     result = replace(result, written=tuple(map(_ascending, result.written)))
-    if result.name == "return" or result.shape is not None:
+    if result.name in lowering.summary.function.returned:
         yield _returned(lowering, result)
         return
     boxes = [part for written in result.written for part in _boxes(lowering.sizes, written)]

@@ -69,6 +69,7 @@ def make_plan(lifted: Lifted, rule: Rule = lambda step: frozenset(), flat: bool 
 
 def _steps(elements: KernelElements) -> Iterator[LoopNest]:
     lifted = elements.lifted
+    returned = {output.name: name for name, output in lifted.returned.items()}
     for node in elements.program.nodes:
         if node.output in elements.stored:
             yield _stored(elements, node)
@@ -80,7 +81,7 @@ def _steps(elements: KernelElements) -> Iterator[LoopNest]:
         else:
             index = place(output.view, indices)
         expr = elements.at(output.name, indices)
-        buffer = output.view.array if output.view is not None else "return"
+        buffer = output.view.array if output.view is not None else returned[output.name]
         _check_size(elements, expr)
         names, kept = _looped(indices, extents)
         yield LoopNest(

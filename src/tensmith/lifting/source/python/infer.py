@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import TypeAlias
 
+from tensmith.formula.expr import NOWHERE
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python import infer_calls as calls
 from tensmith.lifting.source.python import names
+from tensmith.lifting.source.python.jumps import RESULT
 from tensmith.lifting.source.python.kinds import (
     PY_BOOL,
     PY_FLOAT,
@@ -19,6 +21,7 @@ from tensmith.lifting.source.python.kinds import (
     arithmetic,
     compared,
     join,
+    last_name,
     literal,
     promote,
     quotient,
@@ -99,11 +102,19 @@ class Inference:
         return self.cells.array(place(node), kind.numpy, cell)
 
     def returned(self, function: ast.FunctionDef, scope: TypeScope) -> None:
-        """-> float and -> list[float] demand floats of what is returned."""
+        """-> float and -> list[float] demand floats of what is returned, one by one in -> tuple[...]."""
         if function.returns is None or scope.result is None:
             return
+        match self.module.meant(function.returns):
+            case ast.Subscript(base, ast.Tuple(parts)) if last_name(base) in ("tuple", "Tuple"):
+                for number, part in enumerate(parts, 1):
+                    self.demanded(part, self.result(scope, f"{RESULT}.{number}"))
+            case whole:
+                self.demanded(whole, scope.result)
+
+    def demanded(self, annotation: ast.expr, leaf: Cell) -> None:
         try:
-            note = read_annotation(self.module.meant(function.returns), place(function))
+            note = read_annotation(self.module.meant(annotation), place(annotation))
         except Refusal:
             return
         if (
@@ -113,7 +124,6 @@ class Inference:
             or (note.array and note.rank is None)
         ):
             return
-        leaf = scope.result
         for _ in range((note.rank or 1) if note.array else 0):
             leaf = self.cells.element(leaf)
         leaf.demanded = True
@@ -148,13 +158,40 @@ class Inference:
             case ast.Expr(value):
                 self.expression(value, scope)
             case ast.Return(ast.expr() as value) if scope.result is not None:
-                self.cells.flow(self.expression(value, scope), scope.result)
+                if several := self.several(value, scope):
+                    for number, cell in enumerate(several, 1):
+                        self.cells.flow(cell, self.result(scope, f"{RESULT}.{number}"))
+                else:
+                    self.cells.flow(self.expression(value, scope), scope.result)
+
+    def result(self, scope: TypeScope, name: str) -> Cell:
+        """The cell of what is returned, or of one of several values."""
+        if name == RESULT and scope.result is not None:
+            return scope.result
+        if name not in scope.results:
+            scope.results[name] = self.cells.new(NOWHERE)
+        return scope.results[name]
+
+    def several(self, value: ast.expr, scope: TypeScope) -> list[Cell]:
+        """The cells of a tuple's values, which stands here or is what a helper returns; none of others."""
+        if isinstance(value, ast.Tuple):
+            return [self.expression(part, scope) for part in value.elts]
+        called = (self.module.callee(value.func) or "") if isinstance(value, ast.Call) else ""
+        if not called.startswith("def "):
+            return []
+        self.expression(value, scope)
+        helper = self.called.get(called.removeprefix("def "))
+        return list(helper.results.values()) if helper is not None else []
 
     def assign(self, target: ast.expr, value: ast.expr, scope: TypeScope) -> None:
         if isinstance(target, ast.Tuple | ast.List):
             if isinstance(value, ast.Tuple | ast.List) and len(value.elts) == len(target.elts):
                 for inner, part in zip(target.elts, value.elts):
                     self.assign(inner, part, scope)
+                return
+            if isinstance(value, ast.Call) and (several := self.several(value, scope)):
+                for inner, cell in zip(target.elts, several):
+                    self.bind(inner, cell, scope)
                 return
             shape = isinstance(value, ast.Attribute) and value.attr == "shape"
             whole = self.expression(value.value if shape else value, scope)  # type: ignore[attr-defined]
@@ -172,8 +209,8 @@ class Inference:
         """The cell of a place that is written."""
         if not isinstance(target, ast.Name):
             return self.expression(target, scope)
-        if target.id == "return" and scope.result is not None and target.id not in scope.variables:
-            scope.variables[target.id] = scope.result
+        if target.id.partition(".")[0] == RESULT and target.id not in scope.variables:
+            scope.variables[target.id] = self.result(scope, target.id)
         cell = scope.find(target.id)
         if cell is None:
             cell = scope.variables[target.id] = self.cells.new(place(target))

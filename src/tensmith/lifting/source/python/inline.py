@@ -30,12 +30,22 @@ def inline(scope: PythonScope, node: ast.Call, name: str) -> Value:
         raise Refusal(
             f"{name} returns nothing, so its call has no value; call it on a line of its own", place(node)
         )
+    return alone(found, name, node)
+
+
+def alone(found: Value | tuple[Value, ...], name: str, node: ast.AST) -> Value:
+    """What a call gives, which must be one value."""
+    if isinstance(found, tuple):
+        taken = "x, y" if len(found) == 2 else "x, y, ..."
+        raise Refusal(
+            f"{name} returns {len(found)} values; take them apart: {taken} = {name}(...)", place(node)
+        )
     return found
 
 
-def call(scope: PythonScope, node: ast.Call, name: str, alone: bool) -> Value | None:
-    """The value of the call, None if the function returns nothing. `alone`: it is all of its statement, so
-    what it writes disturbs nothing."""
+def call(scope: PythonScope, node: ast.Call, name: str, statement: bool) -> Value | tuple[Value, ...] | None:
+    """The value of the call, or those of a tuple, None if the function returns nothing. `statement`: it is
+    all of its statement, so what it writes disturbs nothing."""
     from tensmith.lifting.source.python.statements import block
 
     where = place(node)
@@ -61,7 +71,7 @@ def call(scope: PythonScope, node: ast.Call, name: str, alone: bool) -> Value | 
         scope.check_visited(code)
     finally:
         scope.frames.pop()
-    if not alone and _writes_outside(scope.statements[start:]):
+    if not statement and _writes_outside(scope.statements[start:]):
         raise Refusal(
             f"{name} writes to its argument inside a larger expression; call it on a line of its own", where
         )

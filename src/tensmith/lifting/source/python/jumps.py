@@ -28,7 +28,7 @@ from typing import TypeAlias
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.python.module import Module, local_names, outside_functions, place
 
-RESULT = "return"  # no name of Python, so none of the source's
+RESULT = "return"  # no name of Python, so none of the source's; of several values, "return.1" and so on
 _MOST_STATEMENTS = 5000
 _BREAK = (
     "break ends the loop where the data says; let that be all that the loop does, under one if, give the "
@@ -44,6 +44,7 @@ def structured(module: Module, function: ast.FunctionDef) -> list[ast.stmt]:
     inside loops."""
     work = _Work(module, function)
     body = function.body
+    count = _count(function)
     if not any(_jumps(statement, ast.Return) for statement in body[:-1]) and not isinstance(
         body[-1], ast.If | ast.For | ast.While
     ):
@@ -59,10 +60,9 @@ def structured(module: Module, function: ast.FunctionDef) -> list[ast.stmt]:
             f"{function.name} returns a value on some paths and none on others; return a value on every path",
             place(function),
         )
-    name = ast.Name(RESULT, ast.Load())
-    end = ast.Return(name)
-    ast.copy_location(end, next(_all_returns(body)))
-    ast.copy_location(name, end)
+    end, first = ast.Return(_results(count, ast.Load())), next(_all_returns(body))
+    for made in ast.walk(end):
+        ast.copy_location(made, first)
     return [*inner, end]
 
 
@@ -301,8 +301,41 @@ def _pass(statement: ast.stmt) -> ast.stmt:
 def _result(statement: ast.Return) -> list[ast.stmt]:
     if statement.value is None:
         return []
-    target = ast.copy_location(ast.Name(RESULT, ast.Store()), statement)
+    target = _results(_values(statement), ast.Store())
+    for made in ast.walk(target):
+        ast.copy_location(made, statement)
     return [ast.copy_location(ast.Assign([target], statement.value), statement)]
+
+
+def _results(count: int, context: ast.expr_context) -> ast.expr:
+    """What is returned as a variable, or as a tuple of some."""
+    if not count:
+        return ast.Name(RESULT, context)
+    return ast.Tuple([ast.Name(f"{RESULT}.{place}", context) for place in range(1, count + 1)], context)
+
+
+def _values(statement: ast.Return) -> int:
+    """How many values a tuple has that is returned; 0 for what is no tuple."""
+    value = statement.value
+    if not isinstance(value, ast.Tuple):
+        return 0
+    if len(value.elts) < 2:
+        raise Refusal("a tuple of fewer than two values is returned; return a value", place(statement))
+    return len(value.elts)
+
+
+def _count(function: ast.FunctionDef) -> int:
+    """How many values a function returns in a tuple; 0 where it returns none."""
+    counts: dict[int, ast.Return] = {}
+    for statement in _all_returns(function.body):
+        if statement.value is not None:
+            counts.setdefault(_values(statement), statement)
+    if len(counts) > 1:
+        raise Refusal(
+            f"{function.name} returns other numbers of values on other paths; return as many on every path",
+            place(list(counts.values())[1]),
+        )
+    return next(iter(counts), 0)
 
 
 def _jumps(statement: ast.stmt, jump: type[ast.stmt]) -> bool:

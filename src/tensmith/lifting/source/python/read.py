@@ -133,11 +133,15 @@ def _bind_parameters(scope: PythonScope, frame: PythonFrame, code: Code) -> None
 
 
 def _finish(
-    scope: PythonScope, found: Value | None, function: ast.FunctionDef
-) -> MachineType | loops.Array | None:
-    """The `Return` at the end, and its type."""
-    if found is None:
-        return None
+    scope: PythonScope, found: Value | tuple[Value, ...] | None, function: ast.FunctionDef
+) -> MachineType | loops.Array | tuple[MachineType | loops.Array, ...] | None:
+    """The `Return`s at the end, and their types."""
+    if isinstance(found, tuple):
+        return tuple(_returned(scope, each, function) for each in found)
+    return None if found is None else _returned(scope, found, function)
+
+
+def _returned(scope: PythonScope, found: Value, function: ast.FunctionDef) -> MachineType | loops.Array:
     where = place(function.body[-1])
     if isinstance(found, ScalarValue):
         scope.emit(loops.Return(found.expr, where))

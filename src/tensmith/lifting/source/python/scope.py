@@ -402,7 +402,11 @@ def condition(scope: PythonScope, node: ast.expr) -> ScalarValue:
 
 def array(scope: PythonScope, node: ast.expr) -> ArrayRef:
     """An expression that must be a list or an array."""
-    found = value(scope, node)
+    return listed(value(scope, node), node)
+
+
+def listed(found: Value, node: ast.expr) -> ArrayRef:
+    """The value of an expression, which must be a list or an array."""
     if isinstance(found, ScalarValue):
         raise Refusal("a number stands where a list is needed; pass the list", place(node))
     return found

@@ -14,7 +14,7 @@ from tensmith.lifting.source.python import expressions as python_expressions  # 
 from tensmith.lifting.source.python.asserts import assertion
 from tensmith.lifting.source.python.comprehensions import append, counter_name, element_value
 from tensmith.lifting.source.python.expressions import operate, subscript
-from tensmith.lifting.source.python.inline import call
+from tensmith.lifting.source.python.inline import alone, call
 from tensmith.lifting.source.python.iteration import (
     assign_name,
     bind,
@@ -22,6 +22,7 @@ from tensmith.lifting.source.python.iteration import (
     iteration,
     written_out,
 )
+from tensmith.lifting.source.python.jumps import RESULT
 from tensmith.lifting.source.python.kinds import NumberKind
 from tensmith.lifting.source.python.liveness import changed_arrays, reads, targets
 from tensmith.lifting.source.python.module import place
@@ -33,6 +34,7 @@ from tensmith.lifting.source.python.scope import (
     Value,
     array,
     condition,
+    listed,
     may_fail,
     number,
     value,
@@ -41,8 +43,8 @@ from tensmith.lifting.source.python.scope import (
 __all__ = ["block", "python_calls", "python_expressions"]
 
 
-def block(scope: PythonScope, statements: Sequence[ast.stmt]) -> Value | None:
-    """Lowers statements; the value that a `return` at their end gives."""
+def block(scope: PythonScope, statements: Sequence[ast.stmt]) -> Value | tuple[Value, ...] | None:
+    """Lowers statements; the value that a `return` at their end gives, or those of a tuple."""
     for statement in statements:
         if isinstance(statement, ast.Return):
             assert statement.value is not None
@@ -51,34 +53,40 @@ def block(scope: PythonScope, statements: Sequence[ast.stmt]) -> Value | None:
     return None
 
 
-def _returned(scope: PythonScope, node: ast.expr) -> Value:
+def _returned(scope: PythonScope, node: ast.expr) -> Value | tuple[Value, ...]:
     scope.hint = "result"
-    if isinstance(node, ast.Tuple):
-        raise Refusal(
-            "several values are returned at once; write a function for each of them, and call these here",
-            place(node),
-        )
-    return _alone(scope, node)
+    if not isinstance(node, ast.Tuple):
+        found, _ = _whole(scope, node)
+        return found
+    scope.visit(node)
+    return tuple(value(scope, part) for part in node.elts)
 
 
 def _alone(scope: PythonScope, node: ast.expr) -> Value:
-    """An expression that is all of its statement: a helper called there may write to its arguments."""
-    found = _helper(scope, node)
-    if found is not None:
-        given = call(scope, node, found, True)  # type: ignore[arg-type]
-        if given is None:
-            raise Refusal(
-                f"{found} returns nothing, so its call has no value; drop the assignment", place(node)
-            )
-        return given
-    return value(scope, node)
+    """An expression that is all of its statement and one value."""
+    found, helper = _whole(scope, node)
+    return alone(found, helper, node)
 
 
-def _helper(scope: PythonScope, node: ast.expr) -> str | None:
+def _whole(scope: PythonScope, node: ast.expr) -> tuple[Value | tuple[Value, ...], str]:
+    """An expression that is all of its statement, and the helper that it calls, if it is no more than that:
+    it may write to its arguments there, and give several values."""
+    helper = _helper(scope, node)
+    if not helper:
+        return value(scope, node), ""
+    assert isinstance(node, ast.Call)
+    found = call(scope, node, helper, True)
+    if found is None:
+        raise Refusal(f"{helper} returns nothing, so its call has no value; drop the assignment", place(node))
+    return found, helper
+
+
+def _helper(scope: PythonScope, node: ast.expr) -> str:
+    """The function of the file that an expression calls; "" where it is no such call."""
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
-        return None
+        return ""
     called = scope.callee(node.func) or ""
-    return called[4:] if called.startswith("def ") else None
+    return called[4:] if called.startswith("def ") else ""
 
 
 def _statement(scope: PythonScope, statement: ast.stmt) -> None:
@@ -173,11 +181,17 @@ def _unpack(scope: PythonScope, target: ast.Tuple | ast.List, given: ast.expr) -
             _put(scope, inner, scope.length(whole, axis, where))
         return
     if not isinstance(given, ast.Tuple | ast.List):
-        bind(scope, target, array(scope, given))
+        whole_or_parts, _ = _whole(scope, given)
+        if not isinstance(whole_or_parts, tuple):
+            bind(scope, target, listed(whole_or_parts, given))
+            return
+        _check_count(whole_or_parts, target)
+        values = [scope.hold("value", v, where) if isinstance(v, ScalarValue) else v for v in whole_or_parts]
+        for inner, result in zip(target.elts, values):
+            _put(scope, inner, result)
         return
     scope.visit(given)
-    if len(given.elts) != len(target.elts):
-        raise Refusal(f"{len(given.elts)} values are given to {len(target.elts)} names; use as many", where)
+    _check_count(given.elts, target)
     written = frozenset().union(*(targets(inner) | reads(inner) for inner in target.elts))
     stores = any(isinstance(node, ast.Subscript) for node in ast.walk(target))  # known by other names too
     together = stores or any(written & reads(part) for part in given.elts[1:])
@@ -192,6 +206,12 @@ def _unpack(scope: PythonScope, target: ast.Tuple | ast.List, given: ast.expr) -
             _put(scope, inner, result)
     for inner, result in found:
         _put(scope, inner, result)
+
+
+def _check_count(given: Sequence[object], target: ast.Tuple | ast.List) -> None:
+    if len(given) != len(target.elts):
+        reason = f"{len(given)} values are given to {len(target.elts)} names; use as many"
+        raise Refusal(reason, place(target))
 
 
 def _assign_several(
@@ -257,9 +277,9 @@ def _expression(scope: PythonScope, node: ast.expr) -> None:
         scope.visit(node, node.func)
         _append(scope, array(scope, node.func.value), node.args, node)
         return
-    found = _helper(scope, node)
-    if found is not None:
-        call(scope, node, found, True)  # type: ignore[arg-type]
+    if found := _helper(scope, node):
+        assert isinstance(node, ast.Call)
+        call(scope, node, found, True)
     else:
         scope.touch(value(scope, node), place(node))
 
@@ -280,9 +300,9 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
             raise Refusal(f"{name} is no number or list here but a tuple, or nothing; name its parts", where)
         if not isinstance(kind, NumberKind):
             if not isinstance(bound, ArrayRef):
-                raise Refusal(
-                    f"{name} is made inside a branch or loop and read after it; make the list before", where
-                )
+                what = "a list that is returned" if name.partition(".")[0] == RESULT else name
+                reason = f"{what} is made inside a branch or loop and read after it; make the list before"
+                raise Refusal(reason, where)
         elif isinstance(bound, Local) and needed:
             continue
         elif isinstance(bound, ScalarValue) and needed:

@@ -268,6 +268,7 @@ class TypeScope:
     parameters: dict[str, Cell] = field(default_factory=dict)
     outer: TypeScope | None = None
     result: Cell | None = None
+    results: dict[str, Cell] = field(default_factory=dict)  # of a tuple's values, by the names of `jumps`
 
     def find(self, name: str) -> Cell | None:
         return self.variables.get(name) or (self.outer.find(name) if self.outer else None)
