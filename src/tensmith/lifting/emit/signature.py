@@ -23,7 +23,7 @@ class FunctionSignature:
 
     arrays: array parameter -> C pointer; outputs: written array, or what is returned -> C pointer or
     lvalue; single: those of them that are scalars; scalars: scalar parameter -> C name; rooms: returned array
-    -> how many elements it needs; symbol_lines: the definitions of every symbol used so far, in order; signed:
+    -> how many elements it needs; symbol_lines: definitions of every symbol used so far, in order; signed:
     C names of the unsigned parameters of 64 bits that polynomials take as signed. Whoever prints the function
     says what that takes: truth: how a truth value of the program is written, after the statements it takes;
     unit: where divisions of parameters, which may be negative, find their helper.
