@@ -72,11 +72,15 @@ TRIANGLES = (
     "both_halves",
     "below_the_other_diagonal",
 )
+NEIGHBOURS = "both_neighbours", "those_two_away"
+AROUND = "sum_of_neighbours", "laplace_repeating_rows"
 STRICT, CONVOLVED = ("", "strict_"), ("valid", "guarded")
 # Calls that must be answered, whatever a lift requires: parameters in order, arrays by their lengths.
 ORDINARY = [
     *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
     ("borders.c", "edge_padded", (3, 5, 5, -1)),
+    *(("borders.c", f"with_{name}", (n, n, n)) for name in NEIGHBOURS for n in range(6)),
+    *(("planes.c", name, (h * w, h * w, h, w)) for name in AROUND for h in range(4) for w in range(4)),
     *(("two_results.py", "mean_and_deviations", (n,)) for n in (1, 2, 5)),
     *(("two_results.py", "sum_and_count", (5, n)) for n in (0, 1, 5)),
     *(("borders.c", "sum_with_edges", (n, n)) for n in (1, 2, 5)),

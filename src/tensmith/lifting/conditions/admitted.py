@@ -25,11 +25,12 @@ def trivial(summary: Summary, lifted: Lifted) -> tuple[str, ...]:
     where no solver can tell."""
     world = ProofWorld(replace(summary, requires=lifted.requires, sizes=lifted.sizes), Folds(Arena()))
     writer, counted = ObligationWriter(world), _counted(world)
+    sizes = [world.scope[size.symbol] for size in summary.sizes]
 
     def refuted(names: tuple[str, ...]) -> bool:
         title = f"{' and '.join(names)} can be {_ENOUGH}"
         claims = [world.arena.claim(counted[name], world.arena.number(_ENOUGH, "Int")) for name in names]
-        (verdict,) = discharge([writer.satisfiable(claims, title)])
+        (verdict,) = discharge([writer.satisfiable(claims, title, sizes)])
         return verdict.status == "refuted"
 
     if not counted or not refuted(tuple(counted)):

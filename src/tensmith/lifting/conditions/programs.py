@@ -34,7 +34,9 @@ def program_goals(lifted: Lifted, summary: Summary) -> list[Obligation]:
     comparison = ProgramComparison(world, lifted, memories)
     comparison.run()
     writer = ObligationWriter(world)
-    return [writer.satisfiable(), *map(writer.obligation, comparison.goals)]
+    # Boxes that a program adds may exclude one another, as parts at borders do.
+    sizes = [world.scope[size.symbol] for size in summary.sizes]
+    return [writer.satisfiable(sizes=sizes), *map(writer.obligation, comparison.goals)]
 
 
 @dataclass

@@ -49,11 +49,15 @@ class ObligationWriter:
         return replace(_stated(goal), script=script, functions=functions, lemmas=lemmas)
 
     def satisfiable(
-        self, claims: Sequence[ProofTerm] = (), title: str = "the requirements can hold together"
+        self,
+        claims: Sequence[ProofTerm] = (),
+        title: str = "the requirements can hold together",
+        sizes: Sequence[ProofTerm] | None = None,
     ) -> Obligation:
-        """All requirements hold at once, for sizes of at least 1, and the claims do."""
+        """All requirements hold at once, for sizes (all, or these) of at least 1, and the claims do."""
         world = self.world
-        positive = [world.arena.claim(size, world.arena.number(1, "Int")) for size in world.sizes]
+        asked = world.sizes if sizes is None else sizes
+        positive = [world.arena.claim(size, world.arena.number(1, "Int")) for size in asked]
         positive += claims
         known = [*world.facts, *world.requirements]
         nodes = list(walk([*known, *positive]))

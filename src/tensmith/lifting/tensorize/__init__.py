@@ -190,6 +190,7 @@ def _written_out(lowering: Lowering, poly: Poly) -> str:
 def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
     """What keeps views that hold anything from beginning before their arrays: a[n - 1] where n may be 0."""
     raw = {size.symbol: size.poly for size in lowering.sizes.all}
+    rises = [Poly.symbol(name) - poly for name, poly in raw.items() if poly != Poly.symbol(name)]
     found: dict[Poly, Requirement] = {}
     for view in (given.view for given in inputs if given.view is not None and not given.when):
         if (view.array, view.offset) not in lowering.certain:
@@ -199,9 +200,13 @@ def _starts(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]:
             if (poly := raw.get(str(extent), extent)) != extent:
                 filled += [poly - extent, extent - poly]
         scope = lowering.sizes.scope().knowing(filled)
+        steps = [step for row in view.steps for step in row if scope.proves(step)]
+        scope = scope.knowing(step * rise for step in (Poly.of(1), *steps) for rise in rises)
         for first in view.offset:
             if not scope.proves(first) and first.symbols() <= raw.keys():
-                poly = first.substitute({name: p for name, p in raw.items() if p != Poly.symbol(name)})
+                poly = first
+                for name in reversed(raw):  # each is over parameters and sizes before it
+                    poly = poly if raw[name] == Poly.symbol(name) else poly.substitute({name: raw[name]})
                 found.setdefault(poly, Requirement("at_least", at_least_text(poly), poly))
     return list(found.values())
 

@@ -222,3 +222,21 @@ void rows_there_and_back(float *y, const float *x, int h, int w) {
             y[i * w + j] = x[r * w + j];
         }
 }
+
+void with_both_neighbours(float *y, const float *x, int n) {
+    for (int i = 0; i < n; i++) {
+        float s = x[i];
+        if (i > 0) s += x[i - 1];
+        if (i < n - 1) s += x[i + 1];
+        y[i] = s;
+    }
+}
+
+void with_those_two_away(int *y, const int *x, int n) {
+    for (int i = 0; i < n; i++) {
+        int s = x[i];
+        if (i > 1) s += x[i - 2];
+        if (i < n - 2) s -= x[i + 2];
+        y[i] = s;
+    }
+}

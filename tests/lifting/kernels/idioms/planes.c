@@ -91,3 +91,27 @@ void every_other_column(const float *in, float *out, int h, int w) {
     for (int y = 0; y < h; y++)
         for (int x = 0; x < ow; x++) out[y * ow + x] = in[y * w + 2 * x];
 }
+
+void sum_of_neighbours(const float *x, float *y, int h, int w) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++) {
+            float s = x[i * w + j];
+            if (i > 0) s += x[(i - 1) * w + j];
+            if (i < h - 1) s += x[(i + 1) * w + j];
+            if (j > 0) s += x[i * w + j - 1];
+            if (j + 1 < w) s += x[i * w + j + 1];
+            y[i * w + j] = s;
+        }
+}
+
+void laplace_repeating_rows(const float *x, float *y, int h, int w) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++) {
+            float s = -2 * x[i * w + j];
+            if (i > 0) s += x[(i - 1) * w + j];
+            else s += x[i * w + j];
+            if (i < h - 1) s += x[(i + 1) * w + j];
+            else s += x[i * w + j];
+            y[i * w + j] = s;
+        }
+}
