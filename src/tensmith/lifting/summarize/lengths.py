@@ -78,7 +78,10 @@ def as_long(run: Execution, longer: Poly, shorter: Poly, ran: Collection[str] | 
         or size.poly != Poly.symbol(size.symbol)
         or not (ran is None or size.symbol in ran or size.symbol in shorter.symbols())
     }
-    return Scope(run.plan.never_negative - other, facts=tuple(claimed(run))).proves(raw)
+    # A row is not longer than all rows: n*m - m is (n - 1)*m, where a loop to n runs.
+    ran_here = {symbol: Poly.symbol(symbol) + 1 for symbol in (ran or ()) if symbol not in other}
+    scope = Scope(run.plan.never_negative - other, facts=tuple(claimed(run)))
+    return scope.proves(raw) or scope.proves(raw.substitute(ran_here))
 
 
 def length(run: Execution, array: str, axis: int, need: Need) -> Iterator[Requirement]:
