@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnxruntime
 
 from tensmith.errors import EngineError
+from tensmith.formula.arith import Array
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.kernel.algorithm import Kernel
 from tensmith.kernel.problem import ConvolutionProblem
@@ -22,6 +26,12 @@ def two_layers() -> Program:
         for names, output in ((["x", "v"], "a"), (["a", "w"], "b"))
     )
     return Program("two", {"x": TensorType("f32", (1, 3, 8, 8))}, ("b",), nodes, weights)
+
+
+def answered(model: Path) -> tuple[Array, Array]:
+    """An image x [1, 3, 8, 8], and what ONNX Runtime answers to it."""
+    x = np.random.default_rng(0).standard_normal((1, 3, 8, 8)).astype(np.float32)
+    return x, onnxruntime.InferenceSession(model).run(None, {"x": x})[0]
 
 
 class Clock:
