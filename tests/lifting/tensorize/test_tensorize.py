@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -10,11 +12,13 @@ from lifting.summaries import KERNELS, evaluate
 from tensmith.ir.text import parse_program, print_program
 from tensmith.lifting.loops import Array
 from tensmith.lifting.pipeline import lift_file
+from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.source.c.read import read_c
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize
 
+PLANES = Path(__file__).parents[1] / "kernels" / "idioms" / "planes.c"
 SIZES = [(0, 0, 1), (1, 1, 1), (2, 1, 2), (1, 4, 3), (5, 3, 2), (7, 7, 7)]
 
 
@@ -128,3 +132,34 @@ def test_requirements_name_what_the_function_has(tmp_path):
     (result,) = lift_file(path, targets=(), run=False)
     assert result.status == "proved", result.reason
     assert "elements of x >= w + h*w - max(0, h - m)*w" in result.requires
+
+
+GUARDED = """
+void convolution(const float *x, const float *k, float *out, int h, int w, int n, int m) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++) {
+            float s = 0;
+            for (int a = 0; a < n; a++)
+                for (int b = 0; b < m; b++) {
+                    int y = i + a - 1, z = j + b - 1;
+                    if (y >= 0 && y < h && z >= 0 && z < w) s += x[y * w + z] * k[a * m + b];
+                }
+            out[i * w + j] = s;
+        }
+}
+"""
+
+
+def test_what_is_read_beyond_two_borders_is_said_to_be_copied_by_a_function_of_its_own(tmp_path):
+    (tmp_path / "f.c").write_text(GUARDED)
+    (function,) = read_c(tmp_path / "f.c")
+    with pytest.raises(Refusal, match="one function copy it into a larger array"):
+        tensorize(summarize(function))
+
+
+def test_rows_are_not_asked_for_beside_all_rows(tmp_path):
+    text = PLANES.read_text()
+    (tmp_path / "f.c").write_text(text[text.index("void laplace_repeating_rows") :])
+    (function,) = read_c(tmp_path / "f.c")
+    asked = [each.text for each in tensorize(summarize(function)).requires if each.array == "x"]
+    assert asked == ["elements of x >= h*w", "x and y do not overlap"]

@@ -138,8 +138,9 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
     places = [n for n, at in enumerate(term.indices) if linear(at, lowering.build.extents) is None]
     if not places and len(lowering.grid(term.tensor).strides) > 1:
         raise Refusal(
-            f"'{term.tensor}' is read beyond its borders along several axes, but for a test; copy it into a "
-            "larger array that has zeros around it, and read that one without a test"
+            f"'{term.tensor}' is read beyond its borders along several axes, but for a test; let one "
+            "function copy it into a larger array that has zeros around it, and another read that one "
+            "without a test"
         )
     places = places or [0]
     subscripts = tuple(Size(at, I64) for at in term.indices)
