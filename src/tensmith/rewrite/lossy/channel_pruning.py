@@ -28,8 +28,9 @@ from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
 _RATIO = 0.25
-# How much of a group goes at most, and how many groups are offered at a time.
-_MOST, _OFFERED = 0.75, 2
+# How much of a group goes at most; how many groups are offered at a time, and how many all together: each
+# takes a run of the model on the samples that calibrate.
+_MOST, _OFFERED, _TOGETHER = 0.75, 2, 16
 # Shares of all groups that are worth trying where training follows.
 _CHALLENGING = (0.25, 0.5, 0.75)
 _MULTIPLES = (16, 8, 4, 1)
@@ -80,7 +81,7 @@ class ChannelPruning(Method):
                 yield Form(plan.having(step), plan.family, order=20)
         ratio = mode(gone.values() or (0,)) + _RATIO
         every = self._all_narrower(ranked, ratio, gone) if ratio <= _MOST else []
-        if len(every) > 1 and (not gone or all(step.site in gone for step in every)):
+        if 1 < len(every) <= _TOGETHER and (not gone or all(step.site in gone for step in every)):
             yield Form(plan.having(*every), plan.family, order=21)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
