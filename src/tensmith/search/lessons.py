@@ -65,7 +65,11 @@ class Lessons:
         with _costing_a_plan():
             self._seconds, self._piloting, name = seconds, True, f"pilot-{plan.id}"
             try:
-                found = self._training(plan, name).course(seconds)
+                training = self._training(plan, name)
+                found = training.stands() if training.courses else training.course(seconds)
+            except TensmithError:
+                self._teacher.forget(name)
+                raise
             finally:
                 self._piloting = False
             if not found.stopped:

@@ -204,7 +204,8 @@ class Recovering:
                     ahead -= share
                     standing.append((promise(after, self._objective, self._original_bytes), candidate))
             left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
-        self.trials.checkpoint.note(_CHOSEN, [])
+        for fact, ended in ((_CHOSEN, []), (_EXPECTED, None)):
+            self.trials.checkpoint.note(fact, ended)
         return False
 
     @property

@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from golden import after, block, reasons
 
+from tensmith.formula.poly import Poly
+from tensmith.rewrite.exact.reshape import literal_shape
+
 VIEWS = """
     input %x: f32[n, 3, 4]
 """
+
+
+def test_open_sizes_that_stay_are_kept_and_none_is_what_is_left() -> None:
+    """Beside a size of 0 engines know of no -1."""
+    n, k = Poly.symbol("n"), Poly.symbol("k")
+    for source, target, numbers in (
+        ((n, k, 4), (n, k, 2, 2), [0, 0, 2, 2]),
+        ((n, k, 4), (n, 2, 2, k), [0, 2, 2, -1]),
+        ((n, 4), (n, 2, 2), [-1, 2, 2]),
+    ):
+        literal = literal_shape(source, target)
+        assert literal is not None and literal.tolist() == numbers
+    assert literal_shape((n, k, 4), (k, n, 4)) is None
 
 
 def test_transposes_cancel_through_functions_of_one_element() -> None:

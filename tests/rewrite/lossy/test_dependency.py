@@ -26,7 +26,7 @@ from lossy_samples import (
 )
 from tensmith.errors import ProgramError
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.ir import Program, TensorType
 from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
 from tensmith.rewrite.lossy.weights import find_layer, with_rows
 
@@ -124,6 +124,42 @@ def assert_removable(program: Program, seed: int) -> None:
             continue
         assert weights(after) < weights(before)  # what says where channels lie now may take more
         np.testing.assert_allclose(run(after, 3), run(before, 3), rtol=1e-4, atol=1e-5)
+
+
+def turned(*target: int, first: tuple[int, ...]) -> Program:
+    """Rows of six, their channels before other axes, under a target that takes sizes from other places."""
+    net = Net(image=(*first, 4, 5))
+    x = net.op("matmul", "x", net.weights(5, 6))
+    perm = (0, *range(1, len(first) + 1), len(first) + 2, len(first) + 1)
+    x = net.op("reshape", net.op("transpose", x, perm=perm), net.constant(target, np.int64))
+    x = net.op("reshape", net.op("softmax", x, axis=-1), net.constant([0, -1], np.int64))
+    return net.program(net.op("matmul", x, net.weights(int(np.prod(first, initial=24)), 5)))
+
+
+@pytest.mark.parametrize(("target", "first"), [((0, 3, 0, -1), ()), ((0, -1, 0), (2,))])
+def test_a_size_that_is_copied_from_another_axis_is_said_anew(
+    target: tuple[int, ...], first: tuple[int, ...]
+) -> None:
+    for seed in range(4):
+        assert_removable(turned(*target, first=first), seed)
+
+
+@pytest.mark.parametrize("filters", [(8, 3, 3, 3), (3, 8, 3, 3)])
+def test_filters_that_are_computed_protect_their_channels(filters: tuple[int, ...]) -> None:
+    net = Net(image=(filters[1], 6, 6))
+    net.input = TensorType("f32", (1, filters[1], 6, 6))
+    seen = net.op("flatten", net.op("global_average_pool", "x"))
+    made = net.op("matmul", seen, net.weights(filters[1], int(np.prod(filters))))
+    image = net.op("conv", "x", net.op("reshape", made, net.constant(filters, np.int64)), pads=(1,) * 4)
+    pooled = net.op("flatten", net.op("global_average_pool", image))
+    assert groups(net.program(net.op("matmul", pooled, net.weights(filters[0], 5)))) == []
+
+
+def test_an_instance_norm_protects_what_it_averages_over() -> None:
+    net = Net(image=(4, 8))
+    parts = net.constant(np.ones(4)), net.constant(np.zeros(4))
+    x = net.op("instance_normalization", net.op("matmul", "x", net.weights(8, 6)), *parts)
+    assert groups(net.program(net.op("matmul", x, net.weights(6, 5)))) == []
 
 
 def test_two_heads_are_told_from_queries_keys_and_values() -> None:

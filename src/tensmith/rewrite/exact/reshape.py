@@ -28,7 +28,8 @@ X = Var("x")
 
 
 def literal_shape(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
-    """A reshape operand in numbers: one unknown size as -1, others 0 where `source` has them in place.
+    """A reshape operand in numbers: one unknown size as -1, others 0 where `source` has them in place, as all
+    are where they can be: engines know of no -1 beside a size of 0.
 
     None where that does not say it.
     """
@@ -39,7 +40,7 @@ def literal_shape(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
     moved = [axis for axis in unknown if axis not in kept]
     if len(moved) > 1:
         return None
-    rest = moved or unknown[:1]
+    rest = moved or (unknown if len(unknown) == 1 else [])
     numbers = (-1 if a in rest else 0 if a in kept else dim for a, dim in enumerate(target))
     return np.array(list(numbers), dtype=np.int64)
 
@@ -118,8 +119,8 @@ class SplitBeforeTranspose(NodeRule):
         if len(shapes) < len(read):
             return "a shape is not known"
         source, middle, moved, target = shapes
-        if any(program.uses(step.output) > 1 for step in (view, turned)):
-            return "a view between is also used elsewhere"
+        if not moved or any(program.uses(step.output) > 1 for step in (view, turned)):
+            return "a view between is also used elsewhere, or of one number"
         runs = whole_groups(moved, target)[: len(moved)]
         if [axes for axes, _ in runs] != [slice(axis, axis + 1) for axis in range(len(moved))]:
             return "the reshape merges axes"

@@ -82,7 +82,7 @@ def reshape_edit(cut: Cut, node: Node) -> Node:
     shape = tuple(size if own is None else int(own.sum()) for size, own in zip(dims, kept))
     if shape == dims or product(shape) == 0:
         return node
-    target = new_target(cut.program, node, shape, kept)
+    target = new_target(cut.program, node, shape)
     if not target:
         return node
     inputs = (node.inputs[0], cut.integers(node, target))

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tensmith.formula.arith import Array
 from tensmith.ir import Node, Program
 from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.ops.pooling import GlobalPool, Pool
@@ -49,7 +48,7 @@ def convolution(labels: AxisLabels, node: Node) -> None:
     bias = [(name, 0) for name in node.inputs[2:3]]
     groups, rank = node.attrs["group"], labels.rank(w)
     filters, depth = labels.size((w, 0)), labels.size((w, 1))
-    if filters is None or depth is None:
+    if filters is None or depth is None or w not in labels.program.constants:
         return labels.stop(node)
     into = labels.of((x, 1))
     if groups > 1 and depth == 1:
@@ -80,7 +79,10 @@ def gemm(labels: AxisLabels, node: Node) -> None:
     for c in filter(None, node.inputs[2:3]):
         offset = 2 - labels.rank(c)
         for axis in range(labels.rank(c)):
-            labels.same([(c, axis)], columns if axis + offset else rows)
+            if (own := columns if axis + offset else rows) is None:
+                labels.freeze(c, [axis])
+            else:
+                labels.same([(c, axis)], own)
     labels.set(node.output, [rows, columns])
 
 
@@ -193,9 +195,11 @@ def channelwise(labels: AxisLabels, node: Node) -> None:
 
 @flows("batch_normalization", "instance_normalization")
 def channel_norm(labels: AxisLabels, node: Node) -> None:
-    """Every parameter has one entry a channel."""
+    """Every parameter has one entry a channel; an instance norm averages over all of an image."""
     x = node.inputs[0]
     channel = labels.same([(x, 1), *((name, 0) for name in node.inputs[1:])])
+    if not node.inputs[3:]:  # no statistics are given
+        labels.freeze(x, range(2, labels.rank(x)))
     rest = _through(labels, x)
     labels.set(node.output, [rest[0], channel, *rest[2:]])
 
@@ -277,26 +281,17 @@ def renaming(labels: AxisLabels, node: Node) -> None:
         every = np.broadcast_to(view, shape).reshape(-1)  # type: ignore[arg-type]
         place, channels = labels.split(y, every.reshape(sizes))  # type: ignore[arg-type]
         found[wide[place]] = channels
-    if any(label is not None for label in found) and new_target(labels.program, node, target, found) is None:
+    if any(label is not None for label in found) and new_target(labels.program, node, target) is None:
         return labels.stop(node)
     labels.set(y, found)
 
 
-def new_target(
-    program: Program, node: Node, shape: Shape, labels: Sequence[Labels | Array]
-) -> list[int] | None:
-    """A reshape's target for an output of this shape, in numbers.
-
-    Empty where the old one serves, because it leaves the sizes that shrink to 0 or -1; None where no target
-    can say it.
-    """
+def new_target(program: Program, node: Node, shape: Shape) -> list[int] | None:
+    """A reshape's target for an output of this shape, in numbers. Empty where the node names its axes, which
+    serves; None where no target can say it."""
     kind = node.kind(Renaming)
-    if kind is None or not kind.sized:  # what names its axes serves, what drops all of size 1 does not
+    if kind is None or not kind.sized:  # what drops all axes of size 1 does not
         return [] if node.inputs[1:] or "axis" in node.attrs else None
-    value = program.facts[node.inputs[1]].value
-    old = [] if value is None else np.asarray(value).reshape(-1).tolist()
-    if len(old) == len(shape) and all(own is None or item in (0, -1) for item, own in zip(old, labels)):
-        return []
     wanted = literal_shape(program.type(node.inputs[0]).dims, shape)
     return None if wanted is None else wanted.tolist()
 
