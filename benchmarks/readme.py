@@ -30,6 +30,7 @@ NAMES = {
     "squeezenet1_1_imagenet": "SqueezeNet 1.1, ImageNet",
     "mobilenetv2_imagenet": "MobileNetV2, ImageNet",
     "stories260k": "a 260k-parameter Llama, TinyStories",
+    "sentiment": "an encoder of sentences, SST-2",
     "resnet18": "ResNet-18",
     "resnet50": "ResNet-50",
     "vgg16": "VGG-16",
@@ -126,22 +127,24 @@ def fronts(found: Results) -> Iterator[str]:
 def recovered(found: Results) -> Iterator[str]:
     """The smallest point that was trained, and that was not, of every model of which one holds the budget."""
     lines = []
-    for name, row in _rows(found, "recovered").items():
+    documents = [name for name in ("recovered", "tasks_recovered") if name in found]
+    for name, row in ((name, row) for each in documents for name, row in _rows(found, each).items()):
         smallest: dict[bool, Mapping[str, Any]] = {}  # the last one of each kind
         for point in sorted(row["points"], key=lambda point: point["size_ratio"]):
             smallest["recover" in point["lossy"]] = point
-        unit = "% of the loss" if CASES[name].measure == "loss" else "points"
+        unit = "% of the loss" if name in CASES and CASES[name].measure == "loss" else "points"
         if trained := smallest.get(True):
             lines.append((NAMES[name], *_told(trained, unit), *_told(smallest[False], unit)))
     if not lines:
         return
-    settings = found["recovered"]["settings"]
+    settings = (found[name]["settings"] for name in documents)
+    words = (f"`--time-budget {each['time_budget']} --recover {each['recover']}`" for each in settings)
     yield (
-        f"With training (`--time-budget {settings['time_budget']} --recover {settings['recover']}`), within "
+        f"With training ({' or '.join(dict.fromkeys(words))}), within "
         "the same budgets: the smallest point, and of the same run the smallest that was not trained."
     )
     yield _table(("model", "trained", "lost", "not trained", "lost"), lines)
-    yield _provenance(found, "recovered")
+    yield _provenance(found, *documents)
 
 
 def _told(point: Mapping[str, Any], unit: str) -> tuple[str, str]:
