@@ -73,7 +73,7 @@ _PRECISION = ("--only", "resnet18,resnet50,mobilenet_v2", "--precision", "bf16")
 _THREADS = ("--only", "resnet50,mobilenet_v2,bert_base", "--threads", "2")
 _FRONTS = ("--folder", str(FRONTS))
 _DIGITS = ("--only", "digits", "--minutes", "0.5", "--time-budget", "1m")
-_TRAINED = ("--time-budget", "8m", "--recover", "48m")
+_TRAINED = ("--time-budget", "8m", "--recover", "44m")
 _ONE = ("--models", "resnet20_cifar10")
 _PRICED = ("--seconds", "100", "--plan-seconds", "4", "--time-budget", "120")
 _ONCE = ("--seconds", "30", "--seeds", "1", "--time-budget", "60", "--searches", "beam", "genetic")
@@ -150,7 +150,6 @@ BENCHES = (
         260,
         _TRAINED,
         (*_DIGITS, "--recover", "2m"),
-        readme=False,
         folder="tasks",
     ),
     Bench("detector", "compress.detector", 13, (), ("--time-budget", "1m"), readme=False, folder="detector"),

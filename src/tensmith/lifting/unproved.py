@@ -80,7 +80,11 @@ def _words(obligation: Obligation, function: loops.Function) -> tuple[str, str]:
     held = function.arrays.get(subject)
     if kind == "bounds" and held is not None and held.memory == "flat" and held.extents == (None,):
         advice = "give the length of a row, where it has rows, as a parameter, or test the subscript before"
-    return re.sub(r"'return(?:\.(\d+))?'", r"the returned value \1", what.format(subject)).rstrip(), advice
+    return re.sub(r"'return(?:\.(\d+))?'", _returned, what.format(subject)), advice
+
+
+def _returned(name: re.Match[str]) -> str:
+    return f"the returned value {name[1]}" if name[1] else "the returned value"
 
 
 def _arguments(detail: str, subject: str) -> list[str]:
