@@ -215,6 +215,23 @@ def test_a_pilot_that_is_stopped_ends_the_run_and_tells_nothing(tmp_path: Path) 
     assert not trials.checkpoint
 
 
+def test_all_looks_of_a_trial_are_at_the_same_samples(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Fewer than a round looks at, which is told nothing of it."""
+    pytest.importorskip("torch", reason="the torch extra is not installed")
+    from tensmith.search.lessons import Lessons
+
+    facts, affordable = Facts(), iter((40, 60, 90))
+    standard = SimpleNamespace(view=range(100))
+    lessons: Any = Lessons(SimpleNamespace(checkpoint=facts, standard=standard), tmp_path)  # type: ignore[arg-type]
+    monkeypatch.setattr(Lessons, "_affordable", lambda self, session: next(affordable))
+    monkeypatch.setattr(Lessons, "_lost_on", lambda self, samples, session: samples)
+    look = lessons._glance()
+    assert [look(None), look(None)] == [40, 40] and not facts
+    assert [lessons._lost(None), lessons._lost(None)] == [60, 60] and facts == {"recover/samples": 60}
+
+
 def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:
     onnx.save(tiny_model(), tmp_path / "model.onnx")
     ruin, halve = (Step(name, kind="lossy") for name in ("channel_pruning", "magnitude_pruning"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -43,7 +43,6 @@ class Lessons:
     kept: Path
     _trainings: dict[str, Training] = field(default_factory=dict)
     _seconds: float = math.inf  # of the course
-    _piloting: bool = False
 
     def course(self, plan: Plan, seconds: float, before: int) -> tuple[Step, bool]:
         """The step that a plan takes by one more course, and whether Ctrl-C ended that before its time.
@@ -63,15 +62,13 @@ class Lessons:
         TensmithError where the plan's program cannot be trained.
         """
         with _costing_a_plan():
-            self._seconds, self._piloting, name = seconds, True, f"pilot-{plan.id}"
+            self._seconds, name = seconds, f"pilot-{plan.id}"
             try:
-                training = self._training(plan, name)
+                training = self._training(plan, name, self._glance())
                 found = training.stands() if training.courses else training.course(seconds)
             except TensmithError:
                 self._teacher.forget(name)
                 raise
-            finally:
-                self._piloting = False
             if not found.stopped:
                 del self._trainings[name]
                 self._teacher.forget(name)
@@ -82,8 +79,10 @@ class Lessons:
         with _costing_a_plan():
             return self._training(plan).seconds_a_step()[0]
 
-    def _training(self, plan: Plan, name: str = "") -> Training:
-        """Of a plan, or another one of it by that name."""
+    def _training(
+        self, plan: Plan, name: str = "", lost: Callable[[Session], WeightsLoss] | None = None
+    ) -> Training:
+        """Of a plan, or another one of it by that name, judged otherwise."""
         name = name or plan.id
         if name not in self._trainings:
             # Steps move codes one by one, which no trellis would follow.
@@ -98,7 +97,7 @@ class Lessons:
                 floats = builder.treated(Plan.of(_before_rounding(steps), plan.settings))
             covered = builder.allowed.covered(program)
             learning = learning_constants(covered, left != steps, dense, floats)
-            self._trainings[name] = self._teacher.lesson(program, learning, self._lost, name)
+            self._trainings[name] = self._teacher.lesson(program, learning, lost or self._lost, name)
         return self._trainings[name]
 
     @cached_property
@@ -112,18 +111,31 @@ class Lessons:
 
     def _lost(self, session: Session) -> WeightsLoss:
         """What a network is expected to lose, by the search split."""
-        checkpoint, task = self.trials.checkpoint, self.trials.race.run.task
-        whole = len(self.trials.standard.view)
-        if not task.staged or whole <= _FEWEST:
-            return self._lost_on(whole, session)
+        checkpoint = self.trials.checkpoint
         if (samples := checkpoint.fact(_SAMPLES)) is None:
-            began = time.monotonic()
-            self._lost_on(_FEWEST, session)
-            affordable = _LOOKING * self._seconds * _FEWEST / max(time.monotonic() - began, 1e-6)
-            samples = int(max(_FEWEST, min(whole, _LOOKED_AT, affordable)))
-            if not self._piloting:  # a short course can look at fewer
-                checkpoint.note(_SAMPLES, samples)
-        return self._lost_on(min(int(samples), whole), session)
+            samples = self._affordable(session)
+            checkpoint.note(_SAMPLES, samples)
+        return self._lost_on(min(int(samples), len(self.trials.standard.view)), session)
+
+    def _glance(self) -> Callable[[Session], WeightsLoss]:
+        """The same for one short course, which can look at fewer samples: at as many in each look."""
+        samples = list[int]()
+
+        def lost(session: Session) -> WeightsLoss:
+            samples[:] = samples or [self._affordable(session)]
+            return self._lost_on(samples[0], session)
+
+        return lost
+
+    def _affordable(self, session: Session) -> int:
+        """How many samples of the search split a course looks at."""
+        whole = len(self.trials.standard.view)
+        if not self.trials.race.run.task.staged or whole <= _FEWEST:
+            return whole
+        began = time.monotonic()
+        self._lost_on(_FEWEST, session)
+        affordable = _LOOKING * self._seconds * _FEWEST / max(time.monotonic() - began, 1e-6)
+        return int(max(_FEWEST, min(whole, _LOOKED_AT, affordable)))
 
     def _lost_on(self, samples: int, session: Session) -> WeightsLoss:
         """What it is expected to lose, by the first so many samples of the search split."""

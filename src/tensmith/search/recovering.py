@@ -204,8 +204,8 @@ class Recovering:
                     ahead -= share
                     standing.append((promise(after, self._objective, self._original_bytes), candidate))
             left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
-        for fact, ended in ((_CHOSEN, []), (_EXPECTED, None)):
-            self.trials.checkpoint.note(fact, ended)
+        self.trials.checkpoint.note(_CHOSEN, [])
+        self.trials.checkpoint.note(_EXPECTED, None)
         return False
 
     @property

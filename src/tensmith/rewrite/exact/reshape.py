@@ -45,6 +45,18 @@ def literal_shape(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
     return np.array(list(numbers), dtype=np.int64)
 
 
+def literal_expansion(source: Sequence[Dim], target: Sequence[Dim]) -> Array | None:
+    """An expand operand in numbers: 1 for each size that `source` has in place, counted from the last.
+
+    None where another one is unknown.
+    """
+    lead = len(target) - len(source)
+    kept = [axis >= lead and source[axis - lead] == dim for axis, dim in enumerate(target)]
+    if any(isinstance(dim, Poly) and not keep for dim, keep in zip(target, kept)):
+        return None
+    return np.array([1 if keep else dim for dim, keep in zip(target, kept)], dtype=np.int64)
+
+
 @exact("merge_reshapes", order=14)
 class MergeReshapes(NodeRule):
     """reshape(reshape(x, s), t) = reshape(x, t); also of flatten, squeeze and unsqueeze."""

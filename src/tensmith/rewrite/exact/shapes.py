@@ -11,7 +11,7 @@ from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
-from tensmith.rewrite.exact.reshape import literal_shape
+from tensmith.rewrite.exact.reshape import literal_expansion, literal_shape
 from tensmith.rewrite.given import Instance
 from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
@@ -59,15 +59,10 @@ def _reshape_literal(m: Bindings) -> Array | None:
 
 
 def _expand_literal(m: Bindings) -> Array | None:
-    """1 for each size that x has."""
+    """See literal_expansion."""
     value = m.value(TARGET)
     assert value is not None
-    target, source = value.reshape(-1).tolist(), m.shape(X)
-    lead = len(target) - len(source)
-    kept = [axis >= lead and source[axis - lead] == dim for axis, dim in enumerate(target)]
-    if any(isinstance(dim, Poly) and not keep for dim, keep in zip(target, kept)):
-        return None
-    return np.array([1 if keep else dim for dim, keep in zip(target, kept)], dtype=np.int64)
+    return literal_expansion(m.shape(X), value.reshape(-1).tolist())
 
 
 def _sayable(m: Match, literal: Literal) -> str | None:

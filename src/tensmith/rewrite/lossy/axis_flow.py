@@ -17,7 +17,7 @@ from tensmith.ir.ops.reduction import Reduction
 from tensmith.ir.ops.shape import Renaming, whole_groups
 from tensmith.ir.ops.slicing import full_pads, resolve_slice
 from tensmith.ir.types import Shape
-from tensmith.rewrite.exact.reshape import literal_shape
+from tensmith.rewrite.exact.reshape import literal_expansion, literal_shape
 from tensmith.rewrite.lossy.axis_labels import AxisLabels, End, Labels, Place, flows
 from tensmith.rewrite.lossy.weights import layer_of, recurrent_weights
 
@@ -389,11 +389,8 @@ def expand(labels: AxisLabels, node: Node) -> None:
 
 def copies(program: Program, node: Node) -> list[int] | None:
     """The target that says 1 for each axis that keeps its size; None where another one is symbolic."""
-    source, target = program.type(node.inputs[0]).dims, program.type(node.output).dims
-    before = (*[1] * (len(target) - len(source)), *source)
-    wanted = [1 if old == size else size for old, size in zip(before, target)]
-    numbers = [size for size in wanted if isinstance(size, int)]
-    return numbers if len(numbers) == len(wanted) else None
+    found = literal_expansion(program.type(node.inputs[0]).dims, program.type(node.output).dims)
+    return None if found is None else found.tolist()
 
 
 @flows("pad")
