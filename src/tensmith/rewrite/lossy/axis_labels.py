@@ -188,12 +188,11 @@ class AxisLabels:
         *outer, last = range(labels.ndim)
         likely = [*sorted(outer, key=lambda axis: (-labels.shape[axis], -axis)), last]
         axis = likely[min(self._passed.get(value, 0), last)]
-        rows = np.moveaxis(labels, axis, 0).reshape(labels.shape[axis], -1)
-        for others in rows.T[1:]:
-            self.join(rows[:, 0], others)
+        first, *others = np.moveaxis(labels, axis, -1).reshape(-1, labels.shape[axis])
+        self.join(np.tile(first, len(others)), np.ravel(others))
         if outer:
-            self._split[value] = rows[:, 0]
-        return axis, np.asarray(rows[:, 0])
+            self._split[value] = first
+        return axis, first
 
     def freeze(self, value: str, axes: Iterable[int] | None = None) -> None:
         """Keeps axes of a value (all by default) as they are."""
