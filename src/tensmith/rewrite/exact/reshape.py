@@ -118,7 +118,7 @@ class SplitBeforeTranspose(NodeRule):
     roots = RENAMING
 
     def rewrite(self, program: Program, node: Node) -> Edit | str:
-        """One reshape of what the first one reads, unless that has the shape, and one transpose."""
+        """One reshape of what the first one reads, and one transpose."""
         turned = program.producers.get(node.inputs[0])
         if not transposes(turned):
             return ""
@@ -146,15 +146,11 @@ class SplitBeforeTranspose(NodeRule):
         if literal is None:
             return f"shape {list(map(str, shape))} has too many unknown sizes"
         names = program.fresh(node.output)
-        value, operand = (view.inputs[0], "") if source == shape else (next(names), next(names))
+        value, operand = next(names), next(names)
         whole = tuple(places.index(at) for at in range(len(target)))
-        last = make_node("transpose", (value,), node.outputs, {"perm": whole})
         first = make_node("reshape", (view.inputs[0], operand), (value,))
-        return Edit(
-            remove=(node, turned, view),
-            add=((first,) if operand else ()) + (replace(last, name=node.name),),
-            constants={operand: literal} if operand else {},
-        )
+        last = replace(make_node("transpose", (value,), node.outputs, {"perm": whole}), name=node.name)
+        return Edit(remove=(node, turned, view), add=(first, last), constants={operand: literal})
 
     def lemmas(self) -> Iterable[Rule]:
         """Merged axes come back, and others come out of one; the twins put them in another order."""
