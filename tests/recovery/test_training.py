@@ -352,6 +352,29 @@ def test_samples_of_several_lengths_are_cut_alike(monkeypatch: pytest.MonkeyPatc
     assert len(lengths) > 20
 
 
+def test_parts_of_texts_come_from_anywhere_in_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tensmith.recovery.feed._ELEMENTS", 64)
+
+    class Counted(Texts):
+        """Sample n: the numbers up to n."""
+
+        def inputs(self, indices: Indices) -> Inputs:
+            return np.array([np.arange(int(index) + 1) for index in indices], np.int64)
+
+    feed = Feed(Subset(Counted(), np.arange(3, 100)), TOKENS, None, 8, 0, longest=8)
+    starts, longest, whole = set(), 0, 0
+    for step in range(200):
+        (batch,) = feed.at(step).values()
+        np.testing.assert_array_equal(batch, feed.at(step)["tokens"])
+        starts |= set(batch[:, 0].tolist())
+        assert (np.diff(batch) == 1).all()
+        whole += batch.shape[1] > 8
+        longest = max(longest, batch.shape[1])
+        assert batch.shape[1] > 8 or batch.shape[0] == 8 or batch.shape[1] < 8
+    assert len(starts) > 50 and longest > 50  # places far from a beginning, and far in a text
+    assert 20 < whole < 80
+
+
 def test_a_network_answers_a_single_sample_alone(original: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     """Texts of many lengths come one by one: filled up to what it takes at a time, each would cost many."""
     network, seen, run = TorchNetwork(original, {}, "cpu"), list[int](), NetworkSession.run

@@ -26,6 +26,9 @@ Change = Callable[[Array, np.random.Generator], Array]
 _SHIFT = 1 / 8
 # Of samples that differ in shape: as many elements a batch has at most, and so many are looked at.
 _ELEMENTS, _MEASURED = 2048, 4096
+# Where parts of texts are taken: so many batches of all, with as large a share of the elements, are of whole
+# ones, so that places far from a beginning are learned too and no step costs much more than others.
+_WHOLE = 0.25
 # A change is borne where it leaves so many answers as they are, of so many images.
 _BORNE, _LOOKED_AT = 0.9, 256
 
@@ -55,6 +58,9 @@ class Feed:
     Which samples a step sees, and how they are changed, depends on the seed and the step alone. Of samples
     that differ in shape some of about one size are cut to what all of them have, and are as many as
     `_ELEMENTS` allow: the original answers what is left of a text, too.
+
+    longest: the places that a text [1, length] has at most, from anywhere in it: many short parts tell more
+    than few whole texts and cost less, as attention takes the square of a length. 0: whole texts.
     """
 
     view: Subset
@@ -63,6 +69,7 @@ class Feed:
     batch: int
     seed: int
     changes: Sequence[Change] = ()
+    longest: int = 0
 
     def at(self, step: int) -> Samples:
         """The samples of a step."""
@@ -71,12 +78,21 @@ class Feed:
         if not part.ragged:
             chosen = self.view.indices[random.choice(len(self.view), count, replace=False)]
             return self.prepared(part.inputs(chosen), self.changes, random)
+        return self.prepared(_cut_alike(self._neighbours(count, random)), self.changes, random)
+
+    def _neighbours(self, count: int, random: np.random.Generator) -> list[Inputs]:
+        """At most so many samples of about one size."""
         order, sizes = _by_size(self.view, self.seed)
+        whole = not self.longest or random.random() < _WHOLE
+        elements = int(_ELEMENTS * _WHOLE) if self.longest and whole else _ELEMENTS
         first = int(random.integers(len(order)))
-        fitting = max(1, min(count, _ELEMENTS // max(1, int(sizes[first]))))
+        longest = int(sizes[first]) if whole else min(self.longest, int(sizes[first]))
+        fitting = max(1, min(count, elements // max(1, longest)))
+        if longest < sizes[first]:
+            longer = random.choice(order[np.searchsorted(sizes, longest) :], fitting)
+            return [_somewhere(self.view.part.inputs([index]), longest, random) for index in longer]
         first = min(first, len(order) - fitting)
-        singles = [part.inputs([index]) for index in order[first : first + fitting]]
-        return self.prepared(_cut_alike(singles), self.changes, random)
+        return [self.view.part.inputs([index]) for index in order[first : first + fitting]]
 
     def prepared(self, inputs: Inputs, changes: Sequence[Change], random: np.random.Generator) -> Samples:
         """A batch as the model takes it."""
@@ -114,6 +130,15 @@ def _by_size(view: Subset, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int
     sizes = np.array([array.size for array in first], np.int64)
     order = np.argsort(sizes, kind="stable")
     return some[order], sizes[order]
+
+
+def _somewhere(text: Inputs, longest: int, random: np.random.Generator) -> Inputs:
+    """So many places of a text [1, length], from one that is drawn on; the same of all inputs."""
+    named = by_name(text)
+    length = min(array.shape[1] for array in named.values())
+    start = int(random.integers(max(1, length - longest + 1)))
+    cut = {name: array[:, start : start + longest] for name, array in named.items()}
+    return cut if isinstance(text, Mapping) else cut[""]
 
 
 def _cut_alike(singles: Sequence[Inputs]) -> Inputs:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -29,6 +29,8 @@ from tensmith.rewrite.rule import Step
 
 # Samples on which a network must answer as the program it was made of; those that it answers at a time.
 _COMPARED, _AT_ONCE = 2, 64
+# Of texts whose every place is told apart, the places that are learned from at once.
+_LONGEST = 128
 
 
 @dataclass
@@ -106,7 +108,10 @@ class Teacher:
     @cached_property
     def _plain_feed(self) -> Feed:
         recipe = self.recipe
-        return Feed(self.samples, self.original.inputs, self.task.preprocess, recipe.batch, recipe.seed)
+        types = self.original.inputs
+        texts = self._tells == "tokens" and all(len(each.shape or ()) == 2 for each in types.values())
+        feed = Feed(self.samples, types, self.task.preprocess, recipe.batch, recipe.seed)
+        return replace(feed, longest=_LONGEST) if texts else feed
 
     @cached_property
     def _feed(self) -> Feed:

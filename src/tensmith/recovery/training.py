@@ -59,7 +59,7 @@ _BATCHES = 2500
 # After so many steps codes are counted again. From course to course bits become more by no larger share, and
 # fewer by none. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones
 # would cost what a course learned.
-_COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.06, 0.03
+_COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.1, 0.03
 # Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
 # others lose more. Where these samples tell it well, all but so many times what they may be off by.
 _AIM, _OFF = 0.6, 2.0
