@@ -129,7 +129,9 @@ def test_what_takes_longer_than_planned_is_made_up_for(
         return next(each for each in left if each.plan == plan)
 
     monkeypatch.setattr(time, "monotonic", lambda: clock[0])
-    monkeypatch.setattr("tensmith.search.lessons.Lessons", lambda trials, kept: None)
+    monkeypatch.setattr(
+        "tensmith.search.lessons.Lessons", lambda trials, kept: SimpleNamespace(forget_pilots=list)
+    )
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 0.03)
     monkeypatch.setattr(Recovering, "_trained", trained)
     monkeypatch.setattr(Recovering, "_known", lambda *_: None)
@@ -161,9 +163,8 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     monkeypatch.setattr(Recovering, "_challenge", lambda *_: None)
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 100.0)
     monkeypatch.setattr(Recovering, "_expected", lambda *_: 1.0)
-    monkeypatch.setattr(
-        "tensmith.search.lessons.Lessons", lambda trials, kept: SimpleNamespace(course=course)
-    )
+    lessons = SimpleNamespace(course=course, forget_pilots=list)
+    monkeypatch.setattr("tensmith.search.lessons.Lessons", lambda trials, kept: lessons)
     stopping = False
     assert not recovering.recover(None, 900.0) and "nothing to recover" in told[0]  # type: ignore[arg-type]
     trials.tried = [first]
@@ -215,21 +216,35 @@ def test_a_pilot_that_is_stopped_ends_the_run_and_tells_nothing(tmp_path: Path) 
     assert not trials.checkpoint
 
 
-def test_all_looks_of_a_trial_are_at_the_same_samples(
+def test_all_looks_of_a_trial_are_at_the_same_samples_and_nothing_of_it_stays(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Fewer than a round looks at, which is told nothing of it."""
+    """Those of one that is gone on with, too; fewer than a round looks at."""
     pytest.importorskip("torch", reason="the torch extra is not installed")
     from tensmith.search.lessons import Lessons
 
-    facts, affordable = Facts(), iter((40, 60, 90))
-    standard = SimpleNamespace(view=range(100))
-    lessons: Any = Lessons(SimpleNamespace(checkpoint=facts, standard=standard), tmp_path)  # type: ignore[arg-type]
     monkeypatch.setattr(Lessons, "_affordable", lambda self, session: next(affordable))
     monkeypatch.setattr(Lessons, "_lost_on", lambda self, samples, session: samples)
-    look = lessons._glance()
-    assert [look(None), look(None)] == [40, 40] and not facts
-    assert [lessons._lost(None), lessons._lost(None)] == [60, 60] and facts == {"recover/samples": 60}
+    monkeypatch.setattr(Lessons, "_teacher", SimpleNamespace(lesson=lambda *given: SimpleNamespace(
+        courses=0, course=lambda seconds: [given[2](None), given[2](None)])))  # fmt: skip
+    monkeypatch.setattr("tensmith.search.lessons.with_tables_opened", lambda program: program)
+    monkeypatch.setattr("tensmith.search.lessons.learning_constants", lambda *given: {})
+    facts, affordable = Facts(), iter((40, 60, 90))
+    builder = SimpleNamespace(treated=lambda plan: plan, allowed=SimpleNamespace(covered=lambda plan: plan))
+    trials: Any = SimpleNamespace(
+        checkpoint=facts, builder=builder, standard=SimpleNamespace(view=range(100))
+    )
+    plan = candidate(4, 1.0, 100, 5).plan
+    for _ in range(2):  # the second one goes on with what the first one left
+        lessons: Any = Lessons(trials, tmp_path)
+        assert lessons.pilot(plan, 1.0) == [40, 40]
+    ended = {"pilot-another.npz", f"pilot-{plan.id}.npz"}
+    for name in (*ended, f"{plan.id}.npz"):
+        (tmp_path / name).touch()
+    lessons.forget_pilots()
+    assert [left.name for left in tmp_path.iterdir()] == [f"{plan.id}.npz"]
+    assert lessons._training(plan).course(1.0) == [60, 60], "a round is told nothing of it"
+    assert lessons.pilot(plan, 1.0) == [90, 90], "nor is the next trial"
 
 
 def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path) -> None:

@@ -63,17 +63,10 @@ class Teacher:
         ProgramError where the program has no gradients.
         """
         network = self._network(program, learning)
-        state = self._state(name)
+        state = self.kept / f"{name}.npz"
         return Training(
             network, self._known, self._feed, self._tells, lost, self.recipe, state, self.threads,
         )  # fmt: skip
-
-    def forget(self, name: str) -> None:
-        """Loses where a training stands."""
-        self._state(name).unlink(missing_ok=True)
-
-    def _state(self, name: str) -> Path:
-        return self.kept / f"{name}.npz"
 
     def step(self, found: Outlook) -> Step:
         """What a course came to, as a step of a trail; its weights are kept."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 import torch
@@ -31,8 +31,10 @@ from tensmith.search.trial import Trials
 # Samples of the search split that choose among the weights of a course: so many, or as many as are answered
 # in this share of its time, but not fewer than the least.
 _LOOKED_AT, _FEWEST, _LOOKING = 2000, 32, 0.025
-# What the checkpoint's fact about them is called.
-_SAMPLES = "recover/samples"
+# What the checkpoint's facts about them are called: of courses, and of the trial that is under way.
+_SAMPLES, _SAMPLES_OF_TRIAL = "recover/samples", "recover/trial samples"
+# How the names begin by which trials keep where they stand.
+_TRIAL = "pilot-"
 
 
 @dataclass
@@ -62,27 +64,24 @@ class Lessons:
         TensmithError where the plan's program cannot be trained.
         """
         with _costing_a_plan():
-            self._seconds, name = seconds, f"pilot-{plan.id}"
-            try:
-                training = self._training(plan, name, self._glance())
-                found = training.stands() if training.courses else training.course(seconds)
-            except TensmithError:
-                self._teacher.forget(name)
-                raise
-            if not found.stopped:
-                del self._trainings[name]
-                self._teacher.forget(name)
-            return found
+            self._seconds = seconds
+            training = self._training(plan, f"{_TRIAL}{plan.id}", _SAMPLES_OF_TRIAL)
+            return training.stands() if training.courses else training.course(seconds)
+
+    def forget_pilots(self) -> None:
+        """Loses where trials stand, that of a run that was killed too: its plan may be another one."""
+        self._trainings = {name: at for name, at in self._trainings.items() if not name.startswith(_TRIAL)}
+        for left in self.kept.glob(f"{_TRIAL}*"):
+            left.unlink()
+        self.trials.checkpoint.note(_SAMPLES_OF_TRIAL, None)
 
     def seconds_a_step(self, plan: Plan) -> float:
         """What a step takes here; TensmithError where the plan's program cannot be trained."""
         with _costing_a_plan():
             return self._training(plan).seconds_a_step()[0]
 
-    def _training(
-        self, plan: Plan, name: str = "", lost: Callable[[Session], WeightsLoss] | None = None
-    ) -> Training:
-        """Of a plan, or another one of it by that name, judged otherwise."""
+    def _training(self, plan: Plan, name: str = "", looks: str = _SAMPLES) -> Training:
+        """Of a plan, or another one of it by that name, which looks at as many samples as that fact says."""
         name = name or plan.id
         if name not in self._trainings:
             # Steps move codes one by one, which no trellis would follow.
@@ -97,7 +96,7 @@ class Lessons:
                 floats = builder.treated(Plan.of(_before_rounding(steps), plan.settings))
             covered = builder.allowed.covered(program)
             learning = learning_constants(covered, left != steps, dense, floats)
-            self._trainings[name] = self._teacher.lesson(program, learning, lost or self._lost, name)
+            self._trainings[name] = self._teacher.lesson(program, learning, partial(self._lost, looks), name)
         return self._trainings[name]
 
     @cached_property
@@ -109,23 +108,13 @@ class Lessons:
         samples = run.splits.fitting
         return Teacher(original, samples, run.fingerprint, run.task, recipe, self.kept, threads)
 
-    def _lost(self, session: Session) -> WeightsLoss:
-        """What a network is expected to lose, by the search split."""
+    def _lost(self, looks: str, session: Session) -> WeightsLoss:
+        """What a network is expected to lose, by as many samples of the search split as that fact says."""
         checkpoint = self.trials.checkpoint
-        if (samples := checkpoint.fact(_SAMPLES)) is None:
+        if (samples := checkpoint.fact(looks)) is None:
             samples = self._affordable(session)
-            checkpoint.note(_SAMPLES, samples)
+            checkpoint.note(looks, samples)
         return self._lost_on(min(int(samples), len(self.trials.standard.view)), session)
-
-    def _glance(self) -> Callable[[Session], WeightsLoss]:
-        """The same for one short course, which can look at fewer samples: at as many in each look."""
-        samples = list[int]()
-
-        def lost(session: Session) -> WeightsLoss:
-            samples[:] = samples or [self._affordable(session)]
-            return self._lost_on(samples[0], session)
-
-        return lost
 
     def _affordable(self, session: Session) -> int:
         """How many samples of the search split a course looks at."""

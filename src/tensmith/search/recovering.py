@@ -169,6 +169,7 @@ class Recovering:
         expected = self._expected(lessons, training, step)
         if expected is None:
             return True
+        lessons.forget_pilots()
         left = self._chosen(space, _LOOKING * seconds, expected)
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
