@@ -52,14 +52,14 @@ def training(program: Program, learning: Mapping[str, Learning], recipe: Recipe,
     return Training(network, KnownAnswers(teacher), feed, "classes", lost, recipe, state, 1)
 
 
-def interrupted_at(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
-    """Ctrl-C in the step of that number, the first one being 1."""
+def interrupted_at(monkeypatch: pytest.MonkeyPatch, number: int, by: signal.Signals = signal.SIGINT) -> None:
+    """Ctrl-C, or another signal, in the step of that number, the first one being 1."""
     step, seen = Training._step, [0]
 
     def stopping(self: Training, *given: Any) -> bool:
         seen[0] += 1
         if seen[0] == number:
-            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(by)
         return step(self, *given)
 
     monkeypatch.setattr(Training, "_step", stopping)

@@ -3,39 +3,25 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 pytest.importorskip("torch", reason="the torch extra is not installed")
 
 from digit_lessons import interrupted_at
-from tensmith import Front, compress
+from digit_runs import COARSE, DIGITS, run, train_few_steps, trained_point
 from tensmith.compression import Interrupted
-from tensmith.deploy.schedule import Schedule
 from tensmith.errors import UsageError, VerificationError
-from tensmith.recovery.training import Training
-from tensmith.rewrite.rule import Step
-from tensmith.search import recovering
-from tensmith.search.plan import Plan
-from tensmith.search.space import Space
 from tensmith.verify.folder import verify_folder
 from watched import Watch
-
-DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
-COARSE = Plan((Step("int8", params={"default_bits": 2}, kind="lossy"),))
 
 
 @pytest.fixture(autouse=True)
 def few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """One plan to train, for as many steps on every machine."""
-    monkeypatch.setattr(Training, "seconds_a_step", lambda self, *_: (5.0, 0.0))
-    monkeypatch.setattr(recovering, "FARTHEST", 100.0)
-    monkeypatch.setattr(Space, "challenges", lambda self, plan: iter((COARSE,)))
-    monkeypatch.setattr(Schedule, "judged_by", lambda self, points: math.inf)
+    train_few_steps(monkeypatch)
 
 
 @pytest.fixture(autouse=True)
@@ -44,28 +30,6 @@ def unseen(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     watch = Watch(monkeypatch)
     yield
     assert not watch.touched and watch.seen
-
-
-def run(out: Path, **options: Any) -> Front:
-    return compress(
-        DIGITS / "digits.onnx",
-        f"npz:{DIGITS / 'digits.npz'}",
-        output=out,
-        engines=("onnxruntime",),
-        time_budget=1,
-        max_drop=20,
-        preprocess="unit",
-        search_samples=300,
-        **{"recover": 1200, **options},
-    )
-
-
-def trained_point(front: Front) -> Any:
-    """The point of the front whose weights were trained, the longest if there are several."""
-    steps = {
-        step["params"]["steps"]: p for p in front.points for step in p.trail if step["rule"] == "recover"
-    }
-    return steps[max(steps)]
 
 
 def outcomes(folder: Path) -> dict[str, str]:
