@@ -158,7 +158,8 @@ class ChannelPruning(Method):
         removed = _lowest(group, scores, list(read.values()), group.size - kept, criterion)
         if reconstruct:
             program = refitted(program, read, removed)
-        return without_channels(program, find_group(program, site), removed)
+            group = find_group(program, site)
+        return without_channels(program, group, removed)
 
 
 def _left(size: int, ratio: float) -> int:

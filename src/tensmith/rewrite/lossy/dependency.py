@@ -8,7 +8,7 @@ heads of an attention, each of which is one channel.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class ChannelGroup:
 
     id: the site of the first layer they start in (with "#2" and so on where several groups start there).
     members: constants that shrink. producers, consumers: layers whose rows, or whose inputs, they are.
+    classes: of `labels`, which are those of the program.
     """
 
     id: str
@@ -43,6 +44,7 @@ class ChannelGroup:
     producers: tuple[ChannelUse, ...]
     consumers: tuple[ChannelUse, ...]
     classes: Array
+    labels: AxisLabels = field(repr=False)
 
     @property
     def width(self) -> int:
@@ -75,7 +77,7 @@ def groups(program: Program) -> list[ChannelGroup]:
         found.append(
             ChannelGroup(
                 identity, len(members), tuple(shrinking[index]),
-                tuple(producers[index]), tuple(consumers[index]), np.array(members),
+                tuple(producers[index]), tuple(consumers[index]), np.array(members), labels,
             )
         )  # fmt: skip
     return found
@@ -150,10 +152,10 @@ def with_vectors_apart(program: Program) -> Program:
 def without_channels(program: Program, group: ChannelGroup, removed: Array) -> Program:
     """The program without some channels of a group; `removed` holds their numbers.
 
-    The outputs keep their types. ProgramError if an axis would be left empty.
+    group: of the program, or of one that differs in weights alone. The outputs keep their types.
+    ProgramError if an axis would be left empty.
     """
-    program = with_vectors_apart(program)
-    labels = AxisLabels.best(program)
+    program, labels = with_vectors_apart(program), group.labels
     gone = group.classes[removed]
 
     def kept(place: Place) -> Array | None:
