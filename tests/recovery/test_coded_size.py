@@ -180,13 +180,21 @@ def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
     monkeypatch.setattr(size, "reach", reached.append)
     state = SimpleNamespace(lost=2.0, compared=0.0, off=math.inf, bits=1000.0)
     course: Any = SimpleNamespace(_state=state, _size=size, _recipe=Recipe(0, budget=0.5))
-    assert Training._reached_target(course) == pytest.approx(940) and not reached
+    assert Training._reached_target(course) == pytest.approx(900) and not reached
     state.compared = 0.3
     assert Training._reached_target(course) == pytest.approx(1000) and not reached
-    state.compared, state.off = 0.47, 0.01  # samples that tell it well: nearly all of the budget
+    state.lost, state.compared, state.off = (
+        0.47,
+        0.47,
+        0.01,
+    )  # samples that tell it well: nearly all of the budget
     assert Training._reached_target(course) < 1000
-    state.compared, state.off = 0.6, math.inf
+    state.lost, state.compared, state.off = 2.0, 0.6, math.inf
     assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)
+    state.lost, state.off = 0.9, 1.0  # samples that tell it about as well: between both
+    assert 1122 < Training._reached_target(course) < 1250
+    state.lost = 0.1  # a lucky one says nothing
+    assert Training._reached_target(course) == pytest.approx(1122, rel=1e-3)
 
 
 def test_weights_within_the_budget_are_not_given_up_for_others_beyond() -> None:

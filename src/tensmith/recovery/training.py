@@ -19,6 +19,7 @@ import torch
 from tensmith import gate
 from tensmith.engine.base import Session
 from tensmith.errors import DataError, EngineError, ProgramError, VerificationError
+from tensmith.evaluate.statistics import Z_95
 from tensmith.formula.arith import Array
 from tensmith.interrupt import postponed
 from tensmith.recovery.coded_size import POWER, CodedSize
@@ -56,9 +57,9 @@ _LATEST = 1.5
 _BETAS = (0.9, 0.99)
 # After so many batches they come again, so that the original need not answer anew.
 _BATCHES = 2500
-# After so many steps codes are counted again. From course to course bits become more by no larger share, and
-# fewer by none. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones
-# would cost what a course learned.
+# After so many steps codes are counted again. From course to course bits become more, or fewer, by no larger
+# shares. More than a few per cent more need finer codes; fewer are left to the price, as coarser ones would
+# cost what a course learned.
 _COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.1, 0.03
 # Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
 # others lose more. Where these samples tell it well, all but so many times what they may be off by.
@@ -275,12 +276,12 @@ class Training:
         state.pause = -(-state.steps // looks)
 
     def _reached_target(self) -> float:
-        """As many bits as are expected to hold the budget after the next course: by what weights are compared
-        by, as the drop itself may be off by as much as the budget."""
+        """As many bits as are expected to hold the budget after the next course."""
         state, target = self._state, self._size.target
         if target and self._recipe.budget:
             budget = self._recipe.budget
-            over = max(state.compared, 0.0) / max(_AIM * budget, budget - _OFF * state.off)
+            lost = max(_likely(state.lost, state.compared, state.off), 0.0)
+            over = lost / max(_AIM * budget, budget - _OFF * state.off)
             share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
             if share > 1 + _LEAST_CHANGED:
@@ -408,6 +409,14 @@ class Training:
     def _stands(self, state: _State) -> dict[str, Any]:
         """All numbers that training goes on from."""
         return {name: value for name, value in vars(state).items() if name != "best"} | self._size.stands
+
+
+def _likely(lost: float, compared: float, off: float) -> float:
+    """What weights lose by all that is known: what they are compared by, give or take as much, or more where
+    samples that tell the drop well say so (`search.objective.expected_drop`). A lucky drop says nothing."""
+    if lost <= compared or compared <= 0:
+        return compared
+    return compared + (lost - compared) * (compared / math.hypot(compared, off / Z_95)) ** 2
 
 
 def _is_sound(name: str, array: Array) -> bool:
