@@ -18,6 +18,7 @@ from tensmith.formula.types import MachineType
 from tensmith.ir import Program
 from tensmith.ir.part import alive
 from tensmith.lifting.loops import Function
+from tensmith.lifting.returned import returned_place
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
 
@@ -168,7 +169,8 @@ class EmittedFiles:
 
 def result_name(returned: str) -> str:
     """What targets call a value that is returned: "result"; "result_1" and so on of several."""
-    return returned.replace("return", "result").replace(".", "_")
+    place = returned_place(returned)
+    return f"result_{place}" if place else "result"
 
 
 def reads_arrays(program: Program, inputs: Iterable[Input], value: str) -> bool:

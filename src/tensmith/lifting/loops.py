@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias
 from tensmith.formula.expr import NOWHERE, Call, Expr, Origin, Read, SourcePosition
 from tensmith.formula.functions import OPPOSITES
 from tensmith.formula.types import I64, INT, MachineType
+from tensmith.lifting.returned import returned_name
 
 
 def new_label(base: str, position: SourcePosition, taken: set[str]) -> str:
@@ -255,12 +256,12 @@ class Function:
 
     @property
     def returned(self) -> dict[str, MachineType | Array]:
-        """The types of what it returns: "return" is one value alone, "return.1", "return.2" are several."""
+        """The types of what it returns, by name (`returned_name`)."""
         if self.returns is None:
             return {}
         if not isinstance(self.returns, tuple):
-            return {"return": self.returns}
-        return {f"return.{place}": type_ for place, type_ in enumerate(self.returns, 1)}
+            return {returned_name(): self.returns}
+        return {returned_name(place): type_ for place, type_ in enumerate(self.returns, 1)}
 
     @property
     def arrays(self) -> dict[str, Array]:

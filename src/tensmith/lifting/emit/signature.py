@@ -15,6 +15,7 @@ from tensmith.formula.types import MachineType
 from tensmith.lifting.lifted import Lifted, Output, result_name
 from tensmith.lifting.loops import Array, dtype_of
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.returned import returned_place
 from tensmith.lifting.summary import length_of, length_symbol
 
 
@@ -80,7 +81,7 @@ class FunctionSignature:
 
     def _add_return(self, name: str, output: Output) -> None:
         target = self.names.fresh(result_name(name))
-        _, _, place = name.partition(".")
+        place = returned_place(name)
         which = f" {place}" if place else ""
         self._parameters.append((f"{self._ctype(output.type)} *RESTRICT ", target))
         shape = self.lifted.program.type(output.name).dims

@@ -13,6 +13,7 @@ from tensmith.formula.types import F64
 from tensmith.lifting.assumptions import Excuse, excused
 from tensmith.lifting.lifted import Lifted
 from tensmith.lifting.loops import element_of
+from tensmith.lifting.returned import returned_place
 from tensmith.lifting.second.compare import closely, cropped, exactly, identical, narrowest_rounding, spread
 from tensmith.lifting.second.inputs import Draw, evaluated
 from tensmith.lifting.second.interpreted import Raised
@@ -56,9 +57,10 @@ class LiftJudge:
         self.returns = len(function.returned)
         kinds = [*(self.kinds[name] for name in self.written), *function.returned.values()]
         self.types = list(map(element_of, kinds))
+        places = map(returned_place, function.returned)
         self.names = [
             *self.written,
-            *(f"what it returns{n[6:].replace('.', ', value ')}" for n in function.returned),
+            *(f"what it returns, value {place}" if place else "what it returns" for place in places),
         ]
         self.eps = narrowest_rounding(function)
         self.values = {r.text for r in self.lifted.requires if r.poly is None or r.kind == "nonzero"}

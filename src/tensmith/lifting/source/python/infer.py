@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 from tensmith.formula.expr import NOWHERE
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.returned import returned_name, returned_place
 from tensmith.lifting.source.python import infer_calls as calls
 from tensmith.lifting.source.python import names
-from tensmith.lifting.source.python.jumps import RESULT
 from tensmith.lifting.source.python.kinds import (
     PY_BOOL,
     PY_FLOAT,
@@ -108,7 +108,7 @@ class Inference:
         match self.module.meant(function.returns):
             case ast.Subscript(base, ast.Tuple(parts)) if last_name(base) in ("tuple", "Tuple"):
                 for number, part in enumerate(parts, 1):
-                    self.demanded(part, self.result(scope, f"{RESULT}.{number}"))
+                    self.demanded(part, self.result(scope, returned_name(number)))
             case whole:
                 self.demanded(whole, scope.result)
 
@@ -160,13 +160,13 @@ class Inference:
             case ast.Return(ast.expr() as value) if scope.result is not None:
                 if several := self.several(value, scope):
                     for number, cell in enumerate(several, 1):
-                        self.cells.flow(cell, self.result(scope, f"{RESULT}.{number}"))
+                        self.cells.flow(cell, self.result(scope, returned_name(number)))
                 else:
                     self.cells.flow(self.expression(value, scope), scope.result)
 
     def result(self, scope: TypeScope, name: str) -> Cell:
         """The cell of what is returned, or of one of several values."""
-        if name == RESULT and scope.result is not None:
+        if name == returned_name() and scope.result is not None:
             return scope.result
         if name not in scope.results:
             scope.results[name] = self.cells.new(NOWHERE)
@@ -209,7 +209,7 @@ class Inference:
         """The cell of a place that is written."""
         if not isinstance(target, ast.Name):
             return self.expression(target, scope)
-        if target.id.partition(".")[0] == RESULT and target.id not in scope.variables:
+        if returned_place(target.id) is not None and target.id not in scope.variables:
             scope.variables[target.id] = self.result(scope, target.id)
         cell = scope.find(target.id)
         if cell is None:

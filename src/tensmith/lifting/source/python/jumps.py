@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.returned import returned_name
 from tensmith.lifting.source.python.module import Module, local_names, outside_functions, place
 
-RESULT = "return"  # no name of Python, so none of the source's; of several values, "return.1" and so on
 _MOST_STATEMENTS = 5000
 _BREAK = (
     "break ends the loop where the data says; let that be all that the loop does, under one if, give the "
@@ -310,8 +310,8 @@ def _result(statement: ast.Return) -> list[ast.stmt]:
 def _results(count: int, context: ast.expr_context) -> ast.expr:
     """What is returned as a variable, or as a tuple of some."""
     if not count:
-        return ast.Name(RESULT, context)
-    return ast.Tuple([ast.Name(f"{RESULT}.{place}", context) for place in range(1, count + 1)], context)
+        return ast.Name(returned_name(), context)
+    return ast.Tuple([ast.Name(returned_name(place), context) for place in range(1, count + 1)], context)
 
 
 def _values(statement: ast.Return) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from tensmith.formula.expr import Expr, SourcePosition
 from tensmith.lifting.loops import If, Loop
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.returned import returned_place
 from tensmith.lifting.source.python import arithmetic
 from tensmith.lifting.source.python import calls as python_calls
 from tensmith.lifting.source.python import expressions as python_expressions  # they register what they lower
@@ -22,7 +23,6 @@ from tensmith.lifting.source.python.iteration import (
     iteration,
     written_out,
 )
-from tensmith.lifting.source.python.jumps import RESULT
 from tensmith.lifting.source.python.kinds import NumberKind
 from tensmith.lifting.source.python.liveness import changed_arrays, reads, targets
 from tensmith.lifting.source.python.module import place
@@ -300,7 +300,7 @@ def _prepare(scope: PythonScope, statement: ast.stmt) -> frozenset[str]:
             raise Refusal(f"{name} is no number or list here but a tuple, or nothing; name its parts", where)
         if not isinstance(kind, NumberKind):
             if not isinstance(bound, ArrayRef):
-                what = "a list that is returned" if name.partition(".")[0] == RESULT else name
+                what = "a list that is returned" if returned_place(name) is not None else name
                 reason = f"{what} is made inside a branch or loop and read after it; make the list before"
                 raise Refusal(reason, where)
         elif isinstance(bound, Local) and needed:
