@@ -19,6 +19,18 @@ from tensmith.lifting.summary import Summary
 from tensmith.lifting.tensorize import tensorize
 
 PLANES = Path(__file__).parents[1] / "kernels" / "idioms" / "planes.c"
+ROWS_AND_TOTAL = """
+def f(x: list[list[float]]):
+    rows = []
+    total = 0.0
+    for row in x:
+        s = 0.0
+        for v in row:
+            s += v
+        rows.append(s)
+        total += s
+    return rows, total
+"""
 SIZES = [(0, 0, 1), (1, 1, 1), (2, 1, 2), (1, 4, 3), (5, 3, 2), (7, 7, 7)]
 
 
@@ -163,3 +175,10 @@ def test_rows_are_not_asked_for_beside_all_rows(tmp_path):
     (function,) = read_c(tmp_path / "f.c")
     asked = [each.text for each in tensorize(summarize(function)).requires if each.array == "x"]
     assert asked == ["elements of x >= h*w", "x and y do not overlap"]
+
+
+def test_sums_of_rows_and_their_total_are_summed_in_the_order_of_the_loops(tmp_path: Path) -> None:
+    (tmp_path / "f.py").write_text(ROWS_AND_TOTAL)
+    (result,) = lift_file(tmp_path / "f.py", targets=(), run=False)
+    assert result.status == "proved", result.reason
+    assert result.work.lifted is not None and len(result.work.lifted.program.inputs) == 1

@@ -74,6 +74,14 @@ class Lowering:
         self.index(variable, extent)
         return variable, body
 
+    def counted_inside(self, outer: str, fold: Reduce) -> tuple[str, Term]:
+        """See `counted`; under a fresh name, too, where the variable is in the space before an outer one, as
+        sums of rows are made before their total: the axes of a sum stay in the order of its loops."""
+        variable, body = fold.var, fold.body
+        if self.build.ordered((variable, outer))[0] == variable:
+            variable, body = (name := fresh("k")), substitute(body, {variable: Poly.symbol(name)})
+        return self.counted(variable, fold.extent, body)
+
     def lower(self, term: Term) -> Tensor:
         """The tensor of a term; where a choice is made by it, what it is made by serves on both sides."""
         always = self._done.get((term, False, ()))
