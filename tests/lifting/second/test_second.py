@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from lifting.harness_native import compilers
-from tensmith.lifting.pipeline import lift_file
+from tensmith.lifting.loops import Function
+from tensmith.lifting.pipeline import lift_file, read_source
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.second import SecondReader
 from tensmith.lifting.second.checked import Checked
@@ -22,6 +23,8 @@ from tensmith.lifting.second.inputs import Draw, DrawPlan, Sampler
 from tensmith.lifting.second.interpreted import Interpreter, Raised
 from tensmith.lifting.second.judge import CallableLift, Difference, LiftJudge
 from tensmith.lifting.second.process import ProcessGone
+from tensmith.lifting.summarize import summarize
+from tensmith.lifting.tensorize import tensorize
 
 needs_compilers = pytest.mark.skipif(not compilers(), reason="gcc and g++ are not installed")
 
@@ -157,6 +160,20 @@ def test_tables_hold_an_element_where_they_are_read(tmp_path: Path) -> None:
             known = sampler.plan("small", {"n": count}).known
             assert known["len(places, 0)"] == max(0, count)
             assert (known["len(t, 0)"] > 0) == (count > 0)
+
+
+def test_no_list_is_drawn_with_a_length_below_0(tmp_path: Path) -> None:
+    """k >= len(x[0]) - 1 would be met by that."""
+    (tmp_path / "f.py").write_text(
+        "def f(x: list[list[float]], k: int):\n    s = 0.0\n    for i in range(len(x)):\n"
+        "        for j in range(len(x[0])):\n            s += x[i][k - j]\n    return s\n"
+    )
+    (function,) = read_source(tmp_path / "f.py")
+    assert isinstance(function, Function)
+    sampler = Sampler(tensorize(summarize(function)), 0)
+    for k in [-2, -1, 0, 2] * 10:
+        known = sampler.plan("small", {"k": k}).known
+        assert min(count for name, count in known.items() if name != "k") >= 0
 
 
 # What runs

@@ -316,7 +316,7 @@ class Sampler:
         for name in sorted(inner.symbols() & known.keys()):
             factor = inner.coefficient(name)
             value = None if factor is None else int(factor.evaluate(known))
-            if value and by % value == 0:
+            if value and by % value == 0 and (name in self.fields or known[name] + by // value >= 0):
                 choices.append((name, by // value))
         if choices:
             name, step = choices[int(self.rng.integers(len(choices)))]
