@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from lifting.summarize.build import add, c, flat, function, load, loop, mul, op, store, v
 from tensmith.formula.expr import Call, SourcePosition
 from tensmith.formula.types import BOOL, I32
 from tensmith.lifting.loops import Assign, Declare, Function, Loop, Return
+from tensmith.lifting.pipeline import read_source
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize import summarize
 
@@ -82,3 +85,49 @@ def test_refused_with_a_reason_and_advice(made: object, reason: str) -> None:
         summarize(made())  # type: ignore[operator]
     assert refusal.value.function == "f"
     assert any(mark in refusal.value.reason for mark in (";", ":"))
+
+
+def written(path: Path, text: str) -> Function:
+    path.write_text(text)
+    (found,) = read_source(path)
+    assert isinstance(found, Function)
+    return found
+
+
+ROWS = """def f(x: list[list[float]], k: int):
+    s = 0.0
+    for i in range(len(x)):
+        for j in range(len(x[0])):
+            s += {}
+    return s
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        ("x[i + 1][j]", "i + 1 may reach len(x), where"),
+        ("x[i][j + 1]", "j + 1 may reach len(x[0]), where"),
+        ("x[i][j] * x[i][j + 2]", "j + 2 may reach len(x[0]) + 1, where"),
+    ],
+)
+def test_a_subscript_that_leaves_a_list_is_named(tmp_path: Path, read: str, reason: str) -> None:
+    with pytest.raises(Refusal) as refusal:
+        summarize(written(tmp_path / "f.py", ROWS.format(read)))
+    assert reason in refusal.value.reason and refusal.value.position.line == 5
+
+
+def test_where_rows_end_is_said_by_the_parameters_of_the_source(tmp_path: Path) -> None:
+    text = "void f(int h, int w, double y[h][w]) {\n"
+    text += "    for (int i = 0; i < h; i++) for (int j = 0; j <= w; j++) y[i][j] = 0;\n}\n"
+    with pytest.raises(Refusal, match="j may reach w, where"):
+        summarize(written(tmp_path / "f.c", text))
+
+
+def test_a_list_is_asked_to_be_as_long_as_a_test_says_where_it_cannot_be_longer_than_itself(
+    tmp_path: Path,
+) -> None:
+    text = "def f(x: list[float], k: int):\n    s = 0.0\n    for i in range(len(x)):\n"
+    text += "        if i < k:\n            s += x[i + 3]\n    return s\n"
+    asked = summarize(written(tmp_path / "f.py", text)).requires
+    assert [each.text for each in asked] == ["len(x) >= k + 3"]

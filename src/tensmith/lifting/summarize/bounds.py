@@ -46,7 +46,10 @@ def _inside(run: Execution, access: Access, where: Path, lengths: Lengths) -> It
             yield from from_zero(run, access, subscript, where)
             known = _length_at(run, access, axis)
             if not _proves(run, access, known - 1 - subscript):
-                note(run, lengths, access, axis, Need(_highest(run, access, subscript) + 1, where))
+                high = _highest(run, access, subscript, axis)
+                if not where and _beyond(run, access, axis, high):
+                    raise _ends_before(run, access, subscript, high)
+                note(run, lengths, access, axis, Need(high + 1, where))
     else:
         yield from _flat(run, access, where, lengths)
 
@@ -130,7 +133,7 @@ def from_zero(run: Execution, access: Access | Lookup, subscript: Poly, where: P
         return
     low = access.scope.lower(subscript)
     if low is None or low.constant is not None:
-        raise _unbounded(access, f"{display(subscript)} may be negative")
+        raise _unbounded(access, f"{display(shown(subscript, run))} may be negative")
     yield at_least(low, run, where)
 
 
@@ -143,23 +146,37 @@ def below(
         return
     low = access.scope.lower(room)
     if low is None or low.constant is not None:
-        raise _unbounded(
-            access, f"{display(subscript)} may reach {display(size)}, where the array or its row ends"
-        )
+        raise _ends_before(run, access, subscript, size)
     yield at_least(low, run, where)
 
 
-def _highest(run: Execution, access: Access, subscript: Poly) -> Poly:
-    """The least bound of a subscript; of several where it is not known which is, the shortest for callers."""
+def _beyond(run: Execution, access: Access, axis: int, high: Poly) -> bool:
+    """Whether a bound asks an array to be longer than it is, which no caller can promise."""
+    room = Poly.symbol(length_symbol(access.array, axis)) - 1 - shown(high, run)
+    return room.constant is not None and room.constant < 0
+
+
+def _highest(run: Execution, access: Access, subscript: Poly, axis: int | None = None) -> Poly:
+    """The least bound of a subscript; of several where it is not known which is, the shortest for callers
+    that they can promise, for the length along an axis."""
     low = None if access.scope.proves(subscript) else access.scope.lower(subscript)
     scope = access.scope if low is None else access.scope.knowing((low,))  # it is required (`from_zero`)
     high = scope.upper(subscript)
     for other in scope.uppers(subscript):
+        if axis is not None and _beyond(run, access, axis, other):
+            continue
+        if axis is not None and high is not None and _beyond(run, access, axis, high):
+            high = other
         if high is not None and len(shown(other, run).terms) < len(shown(high, run).terms):
             high = high if scope.proves(other - high) else other
     if high is None:
         raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
     return high
+
+
+def _ends_before(run: Execution, access: Access | Lookup, subscript: Poly, reached: Poly) -> Refusal:
+    most, end = (display(shown(poly, run)) for poly in (subscript, reached))
+    return _unbounded(access, f"{most} may reach {end}, where the array or its row ends")
 
 
 def _unbounded(access: Access | Lookup, why: str) -> Refusal:
