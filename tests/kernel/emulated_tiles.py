@@ -11,7 +11,7 @@ from tensmith.kernel import isa as instruction_sets
 from tensmith.kernel.isa import BFLOAT_TILES, TILES
 
 # What Intel's SDM (vol. 2) says of the instructions. A tile is taken as its shape has it; what is loaded or
-# multiplied out of another shape ends the test.
+# multiplied out of another shape ends the test. Inlined, they would be compiled at each use.
 EMULATED = """
 #undef _tile_loadd
 #undef _tile_stored
@@ -25,8 +25,9 @@ EMULATED = """
 #define _tile_dpbusd tiles_multiplied
 #define _tile_dpbf16ps tiles_multiplied_bf16
 #define _tile_zero tile_cleared
+#define APART static __attribute__((noinline, noclone))
 static uint8_t tile_bytes[8][16][64], tile_rows[8], tile_columns[8];
-static void tiles_shaped(const void *p)
+APART void tiles_shaped(const void *p)
 {
     const uint8_t *b = p;
     if (b[0] != 1) __builtin_trap();
@@ -36,18 +37,18 @@ static void tiles_shaped(const void *p)
     }
     memset(tile_bytes, 0, sizeof tile_bytes);
 }
-static void tile_loaded(int t, const void *p, long stride)
+APART void tile_loaded(int t, const void *p, long stride)
 {
     if (!tile_rows[t]) __builtin_trap();
     memset(tile_bytes[t], 0, sizeof tile_bytes[t]);
     for (int i = 0; i < tile_rows[t]; i++)
         memcpy(tile_bytes[t][i], (const char *)p + i * stride, tile_columns[t]);
 }
-static void tile_kept(int t, void *p, long stride)
+APART void tile_kept(int t, void *p, long stride)
 {
     for (int i = 0; i < tile_rows[t]; i++) memcpy((char *)p + i * stride, tile_bytes[t][i], tile_columns[t]);
 }
-static void tiles_multiplied(int s, int x, int w)
+APART void tiles_multiplied(int s, int x, int w)
 {
     if (tile_rows[s] != tile_rows[x] || tile_columns[s] != tile_columns[w]) __builtin_trap();
     if (tile_columns[x] != 4 * tile_rows[w]) __builtin_trap();
@@ -67,7 +68,7 @@ static float bf16(const uint8_t *p)
     memcpy(&x, &bits, 4);
     return x;
 }
-static void tiles_multiplied_bf16(int s, int x, int w)
+APART void tiles_multiplied_bf16(int s, int x, int w)
 {
     if (tile_rows[s] != tile_rows[x] || tile_columns[s] != tile_columns[w]) __builtin_trap();
     if (tile_columns[x] != 4 * tile_rows[w]) __builtin_trap();
