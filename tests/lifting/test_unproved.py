@@ -101,6 +101,22 @@ def test_advice_on_arrays_can_be_followed(
     assert advice in reason and ("where len(b) = 2, m = 3, len(a) = 1;" in reason) == (suffix == ".c")
 
 
+@pytest.mark.parametrize(
+    ("kind", "subject", "words"),
+    [
+        ("program", "return.2", "what the loops do (the returned value 2);"),
+        ("program", "axis 1 of return.2", "(axis 1 of the returned value 2);"),
+        ("program", "return", "(the returned value);"),
+        ("post", "return.2", "found for the returned value 2 is right;"),
+        ("program", "returns", "(returns);"),
+    ],
+)
+def test_what_is_returned_is_named_by_its_place(kind: str, subject: str, words: str, tmp_path: Path) -> None:
+    obligation = Obligation("name", kind, subject, "", 2, 5)  # type: ignore[arg-type]
+    verdict = Verdict(obligation, "refuted", "", "z3", 0.0)
+    assert words in unproved(verdict, read(BYTES, tmp_path)).reason
+
+
 def test_requirements_that_contradict_each_other_and_forms_say_so(tmp_path: Path) -> None:
     function = read(BYTES, tmp_path)
     none = Obligation("all hold", "satisfiable", "requirements", "", 1, 1, expects="sat")

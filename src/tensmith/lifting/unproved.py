@@ -8,6 +8,7 @@ from tensmith.formula.expr import Call, Num, Read, SourcePosition, is_cast
 from tensmith.formula.types import MachineType
 from tensmith.lifting import loops
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.returned import returned_place
 from tensmith.lifting.summary import as_shown, length_symbol
 from tensmith.lifting.text import SIGNS, bare, text
 from tensmith.verify.obligation import Obligation, Verdict
@@ -45,6 +46,7 @@ _KINDS = {
     "shape": "result",
 }
 _ARGUMENT = re.compile(r"(in|len)\.([\w.]+) = (-?[\d./]+|True|False)")
+_RETURNED = re.compile(r"'?\b(return(?:\.\d+)?)\b'?")
 _MOST_VALUES = 6
 
 
@@ -80,11 +82,12 @@ def _words(obligation: Obligation, function: loops.Function) -> tuple[str, str]:
     held = function.arrays.get(subject)
     if kind == "bounds" and held is not None and held.memory == "flat" and held.extents == (None,):
         advice = "give the length of a row, where it has rows, as a parameter, or test the subscript before"
-    return re.sub(r"'return(?:\.(\d+))?'", _returned, what.format(subject)), advice
+    return _RETURNED.sub(_returned, what.format(subject)), advice
 
 
 def _returned(name: re.Match[str]) -> str:
-    return f"the returned value {name[1]}" if name[1] else "the returned value"
+    place = returned_place(name[1])
+    return f"the returned value {place}" if place else "the returned value"
 
 
 def _arguments(detail: str, subject: str) -> list[str]:
