@@ -117,6 +117,15 @@ def test_what_is_returned_is_named_by_its_place(kind: str, subject: str, words: 
     assert words in unproved(verdict, read(BYTES, tmp_path)).reason
 
 
+def test_an_access_that_may_leave_its_array_is_named_by_its_subscripts(tmp_path: Path) -> None:
+    text = "def f(x: list[list[float]]):\n    r = [x[i][:] for i in range(len(x))]\n"
+    text += "    for p in range(len(x)):\n        for q in range(len(x[0])):\n"
+    function = read(text + "            r[p][q + 1] = 0.0\n    return r\n", tmp_path, ".py")
+    obligation = Obligation("name", "bounds", "r", "", 5, 13)
+    refusal = unproved(Verdict(obligation, "refuted", "", "z3", 0.0), function)
+    assert "cannot be shown that r[p][q + 1] lies inside of 'r';" in refusal.reason
+
+
 def test_requirements_that_contradict_each_other_and_forms_say_so(tmp_path: Path) -> None:
     function = read(BYTES, tmp_path)
     none = Obligation("all hold", "satisfiable", "requirements", "", 1, 1, expects="sat")

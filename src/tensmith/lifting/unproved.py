@@ -82,6 +82,9 @@ def _words(obligation: Obligation, function: loops.Function) -> tuple[str, str]:
     held = function.arrays.get(subject)
     if kind == "bounds" and held is not None and held.memory == "flat" and held.extents == (None,):
         advice = "give the length of a row, where it has rows, as a parameter, or test the subscript before"
+    if kind == "bounds" and len(found := _accesses(list(loops.nodes(function)), obligation)) == 1:
+        subscripts = "".join(f"[{text(bare(index))}]" for index in found[0].indices)
+        what = f"that {subject}{subscripts} lies inside of '{{}}'"
     return _RETURNED.sub(_returned, what.format(subject)), advice
 
 
@@ -158,10 +161,15 @@ def _counts(apply: Call) -> bool:
 
 def _subscripts(inside: list[object], obligation: Obligation) -> list[object]:
     """What the subscripts are made of whose bounds are to be shown, the outermost first."""
+    accesses = _accesses(inside, obligation)
+    return [part for access in accesses for index in access.indices for part in loops.nodes(index)]
+
+
+def _accesses(inside: list[object], obligation: Obligation) -> list[loops.Load | loops.Store]:
+    """The accesses whose bounds are to be shown."""
     at = SourcePosition(obligation.line, obligation.column)
     accesses = (part for part in inside if isinstance(part, loops.Load | loops.Store))
-    places = (part.indices for part in accesses if part.array == obligation.subject and part.position == at)
-    return [part for indices in places for index in indices for part in loops.nodes(index)]
+    return [part for part in accesses if part.array == obligation.subject and part.position == at]
 
 
 _WRAP = ("sub", "neg", "add", "mul")  # those that wrap at small values first

@@ -22,8 +22,8 @@ LIFTED = [
     " y[i] = t[x[i] & 1][(x[i] >> 1) & 1];",
 ]
 REFUSED = [
-    (f"{TABLE} for (int i = 0; i < n; i++) y[i] = t[x[i]];", "every access to 't' lies inside"),
-    (f"{TABLE} for (int i = 0; i < n; i++) y[i] = t[i % 5];", "every access to 't' lies inside"),
+    (f"{TABLE} for (int i = 0; i < n; i++) y[i] = t[x[i]];", "that t[x[i]] lies inside"),
+    (f"{TABLE} for (int i = 0; i < n; i++) y[i] = t[i % 5];", "that t[i % 5] lies inside"),
     ("int t[3]; t[0] = t[1] = 4; for (int i = 0; i < n; i++) y[i] = t[x[i] & 1];", "has no value"),
     ("static const int t[64] = {1}; for (int i = 0; i < n; i++) y[i] = t[x[i] & 63];", "at most 32 elements"),
     ("int t[4] = {0}; for (int i = 0; i < n; i++) { t[2] = i; y[i] = t[x[i] & 3]; }", "depends on data"),

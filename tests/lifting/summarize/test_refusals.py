@@ -117,6 +117,33 @@ def test_a_subscript_that_leaves_a_list_is_named(tmp_path: Path, read: str, reas
     assert reason in refusal.value.reason and refusal.value.position.line == 5
 
 
+GROWN = """def f(x: list[list[float]], k: int):
+    r = [x[i][:] for i in range(len(x))]
+    s = 0.0
+    for p in range(len(x)):
+        for q in range(len(x[0])):
+            {}
+    return s
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "reason"),
+    [
+        ("s += r[p][q - 1]", "of 'r' stays inside the array cannot be shown: q - 1 may be negative;"),
+        ("r[p][q] = r[p][q - 1] + 1.0", "q - 1 may be negative;"),
+        ("s += r[p][q + 1]", "read that has no value: r[p][q + 1] is outside the array, or"),
+        ("s += x[p][q] * r[p][k]", "read that has no value: r[p][k] is outside the array, or"),
+    ],
+)
+def test_a_subscript_that_leaves_a_list_of_appended_rows_is_named(
+    tmp_path: Path, read: str, reason: str
+) -> None:
+    with pytest.raises(Refusal) as refusal:
+        summarize(written(tmp_path / "f.py", GROWN.format(read)))
+    assert reason in refusal.value.reason and refusal.value.position.line == 6
+
+
 def test_where_rows_end_is_said_by_the_parameters_of_the_source(tmp_path: Path) -> None:
     text = "void f(int h, int w, double y[h][w]) {\n"
     text += "    for (int i = 0; i < h; i++) for (int j = 0; j <= w; j++) y[i][j] = 0;\n}\n"

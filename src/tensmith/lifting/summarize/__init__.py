@@ -28,10 +28,12 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.walk import walk
 from tensmith.lifting.loops import Array, Function, If, Loop, Statement
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.summarize.bounds import without_value
 from tensmith.lifting.summarize.execute import Execution, Guess
 from tensmith.lifting.summarize.finish import finish
 from tensmith.lifting.summarize.grids import choose
 from tensmith.lifting.summarize.liveness import liveness
+from tensmith.lifting.summarize.memory import NoValue
 from tensmith.lifting.summarize.plan import DerivationPlan, plan_sizes
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access
@@ -113,7 +115,7 @@ def _summarize(function: Function, guess: Guess | None, together: bool) -> tuple
         if better == plan and problem is not None:
             if run.algebra.shares:
                 return _summarize(function, guess, False)
-            raise problem
+            raise without_value(run, problem) if isinstance(problem, NoValue) else problem
         if better.symbols != plan.symbols:
             accesses = []
         plan = better

@@ -11,6 +11,7 @@ from tensmith.lifting.summarize.claims import at_least, branches, canonical, sho
 from tensmith.lifting.summarize.execute import Execution
 from tensmith.lifting.summarize.grids import split
 from tensmith.lifting.summarize.lengths import Lengths, Need, as_long, length, note
+from tensmith.lifting.summarize.memory import NoValue
 from tensmith.lifting.summarize.plan import display
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.state import Access, Lookup
@@ -148,6 +149,21 @@ def below(
     if low is None or low.constant is not None:
         raise _ends_before(run, access, subscript, size)
     yield at_least(low, run, where)
+
+
+def without_value(run: Execution, missing: NoValue) -> Refusal:
+    """The refusal of a read without a value, by the subscripts of the source where these can be told."""
+    reads = [access for access in run.accesses if access.array == missing.array and not access.stored]
+    here = [access for access in reads if access.position == missing.position]
+    for access in here or reads:  # what is found where a loop is solved has the loop's place
+        for subscript in access.at:
+            low = access.scope.lower(subscript)
+            if low is not None and low.constant is not None and low.constant < 0:
+                return _unbounded(access, f"{display(shown(subscript, run))} may be negative")
+    named = {"".join(f"[{display(shown(each, run))}]" for each in access.at) for access in here}
+    if len(named) != 1:
+        return missing
+    return NoValue(missing.array, missing.position, missing.array + named.pop())
 
 
 def _beyond(run: Execution, access: Access, axis: int, high: Poly) -> bool:

@@ -21,6 +21,18 @@ from tensmith.lifting.summary import Term, Written
 _ZERO = Poly.of(0)
 
 
+class NoValue(Refusal):
+    """An element of a local array is read where nothing was written."""
+
+    def __init__(self, array: str, position: SourcePosition, read: str = "it") -> None:
+        super().__init__(
+            f"an element of '{array}' is read that has no value: {read} is outside the array, or nothing "
+            "was written to it before; give the array first values",
+            position,
+        )
+        self.array = array
+
+
 @dataclass(frozen=True)
 class StoredBox:
     """What one store wrote: as `summary.Written`, with the place in the source."""
@@ -85,11 +97,7 @@ class Contents:
         if self.base:
             return Read(self.base, at, self.element)
         if self.fill is None:
-            raise Refusal(
-                f"an element of '{self.name}' is read that has no value: it is outside the array, or nothing "
-                "was written to it before; give the array first values",
-                position,
-            )
+            raise NoValue(self.name, position)
         return self.fill
 
 

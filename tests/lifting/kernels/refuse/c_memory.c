@@ -299,7 +299,7 @@ void rotated_where_it_goes(float *y, const float *x, int n, int s) {
         y[(i + s) % n] = x[i];
 }
 
-/* either: lies inside of it */
+/* either: lies inside of 'x' */
 void wrapped_along_both_axes(int h, int w, float y[h][w], float x[h][w]) {
     for (int i = 0; i < h; i++)
         for (int j = 0; j < w; j++)
