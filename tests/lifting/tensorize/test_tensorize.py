@@ -146,6 +146,14 @@ def test_requirements_name_what_the_function_has(tmp_path):
     assert "elements of x >= w + h*w - max(0, h - m)*w" in result.requires
 
 
+def test_what_a_longer_list_has_is_not_asked_for_again(tmp_path: Path) -> None:
+    body = "    s = 0.0\n    for i in range(len(x)):\n        if i < k:\n            s += x[i + 3]\n"
+    (tmp_path / "f.py").write_text(f"def f(x: list[float], k: int):\n{body}    return s\n")
+    (result,) = lift_file(tmp_path / "f.py", targets=(), run=False)
+    assert result.status == "proved", result.reason
+    assert result.requires == ("len(x) >= k + 3",)
+
+
 GUARDED = """
 void convolution(const float *x, const float *k, float *out, int h, int w, int n, int m) {
     for (int i = 0; i < h; i++)

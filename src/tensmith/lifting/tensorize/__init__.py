@@ -163,6 +163,11 @@ def _reaches(lowering: Lowering, inputs: tuple[Input, ...]) -> list[Requirement]
         need = lowering.sizes.filled(need, view.shape)
         extents = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
         scope = lowering.sizes.scope(need).knowing(extent - 1 for extent in extents)
+        scope = scope.knowing(  # a size is at least what it is the positive part of
+            lowering.sizes.filled(Poly.symbol(size.symbol) - size.poly, view.shape)
+            for size in lowering.sizes.all
+            if size.symbol in need.symbols() and not size.where
+        )
         lengths = [r.poly for r in known if r.kind == "length" and r.array == view.array and r.poly]
         if any(
             scope.proves(length - need) for length in (*lengths, Poly.symbol(length_symbol(view.array, 0)))
