@@ -18,7 +18,7 @@ from tensmith.errors import ProgramError
 from tensmith.formula.bounds import Ranges
 from tensmith.formula.expr import fresh
 from tensmith.formula.poly import Poly, split_multiple
-from tensmith.ir import Node, Program
+from tensmith.ir import Program
 from tensmith.rewrite.tokens.rows import TokenRows
 from tensmith.rewrite.tokens.settled import (
     FINITE,
@@ -30,6 +30,7 @@ from tensmith.rewrite.tokens.settled import (
     number_of,
     same_number,
 )
+from tensmith.rewrite.values import presumes
 
 SIZES = (
     "sizes are as they are inferred: slices lie inside what they cut, ranges are not empty, whole numbers "
@@ -66,7 +67,7 @@ class Causality:
         looked_at = needed.intersection(self.rows.told.union(self.program.outputs))
         reasons = []
         for node in self.program.nodes:
-            if needed.intersection(node.outputs) and _presumes(self.program, node):
+            if needed.intersection(node.outputs) and presumes(self.program, node):
                 self.assumed.add(SIZES)
             for value in filter(looked_at.__contains__, node.outputs):
                 found = self._found[value] = self._settled(value)
@@ -165,8 +166,3 @@ class Causality:
                 extents[other] = times[axis]
                 at[-1] = Poly.symbol(other) * self.length + rows[axis]
         return SettledElements(self, Ranges(extents), [*rows.values()], last).element(value, tuple(at))
-
-
-def _presumes(program: Program, node: Node) -> bool:
-    """Whether the types of a node's outputs rest on more than those of its inputs."""
-    return node.opaque is not None or node.definition.presumes(program.call(node))
