@@ -51,7 +51,7 @@ _EXPECTED = "recover/expected"
 _LOOKING, _PILOT = 0.1, 0.08
 # How many times less plans are to lose as that one is chosen, which tells how many it is; a training so many
 # times as long brings that power of it again.
-_HOPED, _LONGER = 4.0, 0.25
+_HOPED, _LONGER = 4.0, 0.125
 
 
 def promise(
