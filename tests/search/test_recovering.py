@@ -203,7 +203,7 @@ def test_a_short_training_tells_how_much_less_plans_are_to_lose(
     lessons: Any = SimpleNamespace(pilot=pilot)
     recovering = Recovering(trials, tmp_path, print)
     found = [recovering._expected(lessons, 820.0, 0.5) for _ in range(2)]
-    assert found == pytest.approx([expected * (820 / 80) ** 0.25] * 2)
+    assert found == pytest.approx([expected * (820 / 80) ** 0.125] * 2)
     assert taken == [(far.plan, pytest.approx(80))]
 
 
