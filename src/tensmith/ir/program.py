@@ -88,6 +88,10 @@ class Program:
         """A node as a use of its op, by what is known of its inputs."""
         return typed_call(node, [self.facts[name] if name else None for name in node.inputs])
 
+    def presumes(self, node: Node) -> bool:
+        """Whether the types of a node's outputs rest on more than those of its inputs."""
+        return node.opaque is not None or node.definition.presumes(self.call(node))
+
     def macs(self, node: Node) -> int:
         """Multiply-adds of a node of fixed sizes."""
         made = tuple(self.facts[name].type if name else None for name in node.outputs)

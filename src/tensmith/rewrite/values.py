@@ -30,11 +30,6 @@ def known(program: Program, name: str) -> Array | None:
     return None if value is None or value.dtype == object else value
 
 
-def presumes(program: Program, node: Node) -> bool:
-    """Whether the types of a node's outputs rest on more than those of its inputs."""
-    return node.opaque is not None or node.definition.presumes(program.call(node))
-
-
 def uniform(program: Program, name: str) -> float | None:
     """The one number that every element of a static value is; None if there is none, or not known."""
     while name not in program.constants:

@@ -18,7 +18,7 @@ from tensmith.rewrite.law import law
 from tensmith.rewrite.match import Match
 from tensmith.rewrite.rule import ProgramRule, exact
 from tensmith.rewrite.term import Bindings, Later, Use, Var, ops
-from tensmith.rewrite.values import known, presumes
+from tensmith.rewrite.values import known
 
 X, TARGET = Var("x"), Var("target")
 
@@ -71,7 +71,7 @@ class EqualSizes(ProgramRule):
         unsure: set[str] = set()
         nodes = []
         for node in program.nodes:
-            if not unsure.isdisjoint(node.inputs) or presumes(program, node):
+            if not unsure.isdisjoint(node.inputs) or program.presumes(node):
                 unsure.update(node.outputs)
             elif node.output in keys:
                 before = first.setdefault(keys[node.output], node.output)

@@ -30,7 +30,6 @@ from tensmith.rewrite.tokens.settled import (
     number_of,
     same_number,
 )
-from tensmith.rewrite.values import presumes
 
 SIZES = (
     "sizes are as they are inferred: slices lie inside what they cut, ranges are not empty, whole numbers "
@@ -67,7 +66,7 @@ class Causality:
         looked_at = needed.intersection(self.rows.told.union(self.program.outputs))
         reasons = []
         for node in self.program.nodes:
-            if needed.intersection(node.outputs) and presumes(self.program, node):
+            if needed.intersection(node.outputs) and self.program.presumes(node):
                 self.assumed.add(SIZES)
             for value in filter(looked_at.__contains__, node.outputs):
                 found = self._found[value] = self._settled(value)
