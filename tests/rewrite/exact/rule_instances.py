@@ -118,19 +118,6 @@ SAMPLES: dict[str, tuple[str, ...]] = {
         return %y
         """,
     ),
-    "equal_sizes": (
-        """
-        input %x: f32[n, 3]
-        const %one: f32[1] = [1.0]
-        %s: i64[1] = shape(%x) {end = 1}
-        %h: f32[n, 3] = exp(%x)
-        %t: i64[1] = shape(%h) {end = 1}
-        %a: f32[n] = expand(%one, %s)
-        %b: f32[n] = expand(%one, %t)
-        %y: f32[n] = add(%a, %b)
-        return %y
-        """,
-    ),
     "in_patches": (
         """
         input %x: f32[1, 2, 5]

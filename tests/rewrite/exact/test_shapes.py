@@ -55,45 +55,6 @@ def test_a_target_with_two_new_unknown_sizes_stays_and_says_why() -> None:
     assert reasons(body, "reshape_to_literal") == ["target [b 6 a] has too many unknown sizes"]
 
 
-def test_nothing_is_computed_to_read_a_size_that_was_read() -> None:
-    body = """
-        input %x: f32[n, 12]
-        const %heads: i64[2] = [3, 4]
-        const %one: f32[1] = [1.0]
-        %n: i64[1] = shape(%x) {end = 1}
-        %target: i64[3] = concat(%n, %heads) {axis = 0}
-        %view: f32[n, 3, 4] = reshape(%x, %target)
-        %sizes: i64[3] = shape(%view)
-        %y: f32[n, 3, 4] = expand(%one, %sizes)
-        return %y
-    """
-    assert after(body, "equal_sizes", "dead_code") == block("""
-        input %x: f32[n, 12]
-        const %heads: i64[2] = [3, 4]
-        const %one: f32[1] = [1.0]
-        %n: i64[1] = shape(%x) {end = 1}
-        %target: i64[3] = concat(%n, %heads) {axis = 0}
-        %y: f32[n, 3, 4] = expand(%one, %target)
-        return %y
-    """)
-
-
-def test_sizes_that_typing_takes_to_be_equal_are_read_each() -> None:
-    """n may be 1 where m is not."""
-    body = """
-        input %x: f32[n]
-        input %z: f32[m]
-        %s: i64[1] = shape(%x)
-        %sum: f32[n] = add(%x, %z)
-        %moved: f32[n] = exp(%sum)
-        %t: i64[1] = shape(%moved)
-        %y: i64[2] = concat(%s, %t) {axis = 0}
-        return %y
-    """
-    assert program(body).facts["s"].value == program(body).facts["t"].value
-    assert "concat(%s, %t)" in after(body, "equal_sizes")
-
-
 def test_known_sizes_become_constants() -> None:
     body = """
         input %x: f32[n, 16, 8, 8]

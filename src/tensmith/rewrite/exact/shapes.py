@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 
 from tensmith.formula.arith import Array
 from tensmith.formula.poly import Dim, Poly, simplify_dim
-from tensmith.ir import Node, Program
-from tensmith.ir.edits import reading_as
+from tensmith.ir import Program
 from tensmith.ir.ops.shape import Reshape
 from tensmith.rewrite.exact.reshape import literal_expansion, literal_shape
 from tensmith.rewrite.given import Instance
@@ -44,51 +43,6 @@ class KnownValues(ProgramRule):
         if not constants:
             return None
         return replace(program, nodes=tuple(nodes), constants={**program.constants, **constants})
-
-
-@exact("equal_sizes", order=3)
-class EqualSizes(ProgramRule):
-    """Sizes that typing knows to be equal are read once, where they are read first.
-
-    An exporter reads them from values in between, too, which then no rule moves.
-    """
-
-    structural = (
-        "typing computes a value by running the op that defines it, on sizes instead of arrays; no type on "
-        "the way takes an open size for granted"
-    )
-
-    def rewrite(self, program: Program) -> Program | None:
-        """Every node whose output another one gives before it, at once."""
-        shapes = (type_.shape or () for type_ in program.inputs.values())
-        given = frozenset(symbol for shape in shapes for size in shape for symbol in Poly.of(size).symbols())
-        found = {node.output: _sizes(program, given, node) for node in program.nodes}
-        keys = {name: key for name, key in found.items() if key is not None}
-        if len(set(keys.values())) == len(keys):
-            return None
-        renamed: dict[str, str] = {}
-        first: dict[Hashable, str] = {}
-        unsure: set[str] = set()
-        nodes = []
-        for node in program.nodes:
-            if not unsure.isdisjoint(node.inputs) or program.presumes(node):
-                unsure.update(node.outputs)
-            elif node.output in keys:
-                before = first.setdefault(keys[node.output], node.output)
-                if before != node.output and node.output not in program.outputs:
-                    renamed[node.output] = before
-                    continue
-            nodes.append(reading_as(node, renamed))
-        return replace(program, nodes=tuple(nodes)) if renamed else None
-
-
-def _sizes(program: Program, given: frozenset[str], node: Node) -> Hashable | None:
-    """The type of a node's output and what it holds, made of sizes that are `given`; None where it is not."""
-    value = program.facts[node.output].value if len(node.outputs) == 1 else None
-    if value is None or value.dtype != object:
-        return None
-    sizes = tuple(map(Poly.of, value.reshape(-1).tolist()))
-    return (program.type(node.output), sizes) if all(size.symbols() <= given for size in sizes) else None
 
 
 # A shape operand that is computed at run time, though its symbolic sizes need not be told.
