@@ -31,6 +31,7 @@ from tensmith.recovery.feed import Feed, Samples, mirrored, parts_of, shifted
 from tensmith.recovery.gradients import Gradients
 from tensmith.recovery.learnable import learning_constants
 from tensmith.recovery.network import NetworkSession, TorchNetwork
+from tensmith.recovery.teacher import _are_texts
 from tensmith.recovery.training import Outlook, Recipe, Training, WeightsLoss
 from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import Step
@@ -373,6 +374,18 @@ def test_parts_of_texts_come_from_anywhere_in_them(monkeypatch: pytest.MonkeyPat
         assert batch.shape[1] > 8 or batch.shape[0] == 8 or batch.shape[1] < 8
     assert len(starts) > 50 and longest > 50  # places far from a beginning, and far in a text
     assert 20 < whole < 80
+
+
+def test_only_texts_of_one_open_length_are_taken_in_parts() -> None:
+    """A vector of a fixed size is no text; a batch of a fixed size may need more whole texts than some of the
+    elements allow."""
+    batch, length, other = map(Poly.symbol, ("n", "length", "other"))
+    texts, mask = TensorType("i64", (batch, length)), TensorType("f32", (batch, length))
+    assert _are_texts({"tokens": texts}) and _are_texts({"tokens": texts, "mask": mask})
+    assert not _are_texts({"tokens": texts, "speaker": TensorType("f32", (batch, 256))})
+    assert not _are_texts({"tokens": texts, "speaker": TensorType("f32", (batch, other))})
+    assert not _are_texts({"tokens": TensorType("i64", (2, length))})
+    assert not _are_texts({"tokens": TensorType("i64", (batch, 128))})
 
 
 def test_a_network_answers_a_single_sample_alone(original: Program, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,8 @@ from tensmith.data.dataset import sample_count
 from tensmith.engine.base import Session
 from tensmith.evaluate.task import Task
 from tensmith.formula.arith import Array
-from tensmith.ir import Program
+from tensmith.formula.poly import Poly
+from tensmith.ir import Program, TensorType
 from tensmith.recovery.distill import Tells
 from tensmith.recovery.feed import Feed, Samples, parts_of
 from tensmith.recovery.known import KnownAnswers
@@ -102,9 +103,8 @@ class Teacher:
     def _plain_feed(self) -> Feed:
         recipe = self.recipe
         types = self.original.inputs
-        texts = self._tells == "tokens" and all(len(each.shape or ()) == 2 for each in types.values())
         feed = Feed(self.samples, types, self.task.preprocess, recipe.batch, recipe.seed)
-        return replace(feed, longest=_LONGEST) if texts else feed
+        return replace(feed, longest=_LONGEST) if self._tells == "tokens" and _are_texts(types) else feed
 
     @cached_property
     def _feed(self) -> Feed:
@@ -126,3 +126,11 @@ class Teacher:
                 answers = self._itself(part)[0].reshape(sample_count(part), -1)
                 found.append(answers.argmax(1).cpu().numpy())
         return np.concatenate(found)
+
+
+def _are_texts(types: Mapping[str, TensorType]) -> bool:
+    """Whether all inputs are as many texts of one length, both open: any part of all is one of each."""
+    shapes = [each.shape or () for each in types.values()]
+    return all(len(shape) == 2 and shape == shapes[0] for shape in shapes) and all(
+        isinstance(size, Poly) and size.constant is None for size in shapes[0]
+    )
