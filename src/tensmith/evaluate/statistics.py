@@ -27,6 +27,12 @@ _BISECTIONS = 60
 _DRAWN_AT_ONCE = 1 << 22
 
 
+def weighed(value: float, half: float, prior: float) -> float:
+    """The mean of what samples say, a value give or take `half` (95 %), and of a prior, give or take as much
+    as it is: of two normal distributions, by how sure either is."""
+    return prior + (value - prior) * (prior / math.hypot(prior, half / Z_95)) ** 2
+
+
 def wilson(successes: int, trials: int) -> Interval:
     """Score interval of a proportion (Wilson, JASA 1927)."""
     z2 = Z_95 * Z_95

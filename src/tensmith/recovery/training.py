@@ -19,7 +19,7 @@ import torch
 from tensmith import gate
 from tensmith.engine.base import Session
 from tensmith.errors import DataError, EngineError, ProgramError, VerificationError
-from tensmith.evaluate.statistics import Z_95
+from tensmith.evaluate.statistics import weighed
 from tensmith.formula.arith import Array
 from tensmith.interrupt import postponed
 from tensmith.recovery.coded_size import POWER, CodedSize
@@ -416,7 +416,7 @@ def _likely(lost: float, compared: float, off: float) -> float:
     samples that tell the drop well say so (`search.objective.expected_drop`). A lucky drop says nothing."""
     if lost <= compared or compared <= 0:
         return compared
-    return compared + (lost - compared) * (compared / math.hypot(compared, off / Z_95)) ** 2
+    return weighed(lost, off, compared)
 
 
 def _is_sound(name: str, array: Array) -> bool:

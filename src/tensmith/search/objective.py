@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
-from tensmith.evaluate.statistics import Z_95
+from tensmith.evaluate.statistics import weighed
 from tensmith.report.metric import CONFIDENCE, Metric
 from tensmith.report.quantity import told_beside
 from tensmith.search.candidate import Candidate, Status
@@ -141,5 +141,4 @@ def expected_drop(drop: Metric, changed: float | None) -> float:
     prior = LOST_OF_CHANGED * (changed or 0.0)
     if not prior or drop.value >= prior:
         return drop.value
-    error = (drop.high - drop.low) / (2 * Z_95)
-    return prior + (drop.value - prior) * (prior / math.hypot(prior, error)) ** 2
+    return weighed(drop.value, (drop.high - drop.low) / 2, prior)
