@@ -178,15 +178,15 @@ def _highest(run: Execution, access: Access, subscript: Poly, axis: int | None =
     low = None if access.scope.proves(subscript) else access.scope.lower(subscript)
     scope = access.scope if low is None else access.scope.knowing((low,))  # it is required (`from_zero`)
     high = scope.upper(subscript)
-    for other in scope.uppers(subscript):
-        if axis is not None and _beyond(run, access, axis, other):
-            continue
-        if axis is not None and high is not None and _beyond(run, access, axis, high):
-            high = other
-        if high is not None and len(shown(other, run).terms) < len(shown(high, run).terms):
-            high = high if scope.proves(other - high) else other
     if high is None:
         raise _unbounded(access, f"how large {display(subscript)} gets is not clear")
+    bounds = [high, *scope.uppers(subscript)]
+    if axis is not None:
+        bounds = [each for each in bounds if not _beyond(run, access, axis, each)] or [high]
+    high, *others = bounds
+    for other in others:
+        if len(shown(other, run).terms) < len(shown(high, run).terms) and not scope.proves(other - high):
+            high = other
     return high
 
 

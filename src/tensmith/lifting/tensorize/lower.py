@@ -63,24 +63,19 @@ class Lowering:
         known = self.build.extents.get(variable)
         return known is not None and known != self.sizes.extent(extent)
 
-    def counted(self, variable: str, extent: Poly, body: Term) -> tuple[str, Term]:
-        """Adds a fold's variable; it and the body, under a fresh name where the variable counts otherwise.
+    def counted(self, variable: str, extent: Poly, body: Term, outer: str | None = None) -> tuple[str, Term]:
+        """Adds a fold's variable; it and the body, under a fresh name where the variable counts otherwise, or
+        is in the space before that of a fold around it.
 
-        One closed form, taken at two iterations, gives folds over one variable with two extents.
+        One closed form, taken at two iterations, gives folds over one variable with two extents. Sums of rows
+        are made before their total, whose axes stay in the order of its loops.
         """
-        if self.counts_otherwise(variable, extent):
+        before = outer is not None and self.build.ordered((variable, outer))[0] == variable
+        if before or self.counts_otherwise(variable, extent):
             name = fresh("k")
             variable, body = name, substitute(body, {variable: Poly.symbol(name)})
         self.index(variable, extent)
         return variable, body
-
-    def counted_inside(self, outer: str, fold: Reduce) -> tuple[str, Term]:
-        """See `counted`; under a fresh name, too, where the variable is in the space before an outer one, as
-        sums of rows are made before their total: the axes of a sum stay in the order of its loops."""
-        variable, body = fold.var, fold.body
-        if self.build.ordered((variable, outer))[0] == variable:
-            variable, body = (name := fresh("k")), substitute(body, {variable: Poly.symbol(name)})
-        return self.counted(variable, fold.extent, body)
 
     def lower(self, term: Term) -> Tensor:
         """The tensor of a term; where a choice is made by it, what it is made by serves on both sides."""

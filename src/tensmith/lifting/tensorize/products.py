@@ -29,7 +29,7 @@ def total(lowering: Lowering, fold: Reduce, around: FoldRange) -> Tensor:
     """The sum of a body over a fold's variable and those of the sums directly inside it."""
     variables, body, mask = [around.var], around.body, around.mask
     while isinstance(body, Reduce) and _is_plain_sum(lowering, body):
-        variable, body = lowering.counted_inside(variables[-1], body)
+        variable, body = lowering.counted(body.var, body.extent, body.body, variables[-1])
         variables.append(variable)
     return _sum(lowering, tuple(variables), body, mask, dtype_of(fold.type))
 
