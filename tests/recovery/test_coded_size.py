@@ -183,11 +183,8 @@ def test_fewer_bits_are_left_to_the_price_and_more_begin_at_finer_codes(
     assert Training._reached_target(course) == pytest.approx(900) and not reached
     state.compared = 0.3
     assert Training._reached_target(course) == pytest.approx(1000) and not reached
-    state.lost, state.compared, state.off = (
-        0.47,
-        0.47,
-        0.01,
-    )  # samples that tell it well: nearly all of the budget
+    state.lost = state.compared = 0.47
+    state.off = 0.01  # samples that tell it well: nearly all of the budget
     assert Training._reached_target(course) < 1000
     state.lost, state.compared, state.off = 2.0, 0.6, math.inf
     assert reached == [Training._reached_target(course)] and reached[0] == pytest.approx(1122, rel=1e-3)

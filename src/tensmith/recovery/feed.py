@@ -81,7 +81,7 @@ class Feed:
         return self.prepared(_cut_alike(self._neighbours(count, random)), self.changes, random)
 
     def _neighbours(self, count: int, random: np.random.Generator) -> list[Inputs]:
-        """At most so many samples of about one size."""
+        """At most so many samples of about one size, or parts of one size."""
         order, sizes = _by_size(self.view, self.seed)
         whole = not self.longest or random.random() < _WHOLE
         elements = int(_ELEMENTS * _WHOLE) if self.longest and whole else _ELEMENTS

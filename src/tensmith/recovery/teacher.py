@@ -130,7 +130,5 @@ class Teacher:
 
 def _are_texts(types: Mapping[str, TensorType]) -> bool:
     """Whether all inputs are as many texts of one length, both open: any part of all is one of each."""
-    shapes = [each.shape or () for each in types.values()]
-    return all(len(shape) == 2 and shape == shapes[0] for shape in shapes) and all(
-        isinstance(size, Poly) and size.constant is None for size in shapes[0]
-    )
+    shape, *others = {each.shape for each in types.values()}
+    return not others and shape is not None and len(shape) == 2 and all(isinstance(s, Poly) for s in shape)
