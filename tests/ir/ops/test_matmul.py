@@ -7,6 +7,7 @@ import pytest
 from conformance import check, random
 
 from tensmith.errors import ProgramError
+from tensmith.formula.poly import Poly
 from tensmith.ir.op import OPS, Typed
 from tensmith.ir.types import TensorType
 
@@ -82,3 +83,24 @@ def test_einsum_errors_name_the_equation() -> None:
     ]:
         with pytest.raises(ProgramError, match=message):
             OPS["einsum"].infer(Typed({"equation": equation}, (square,), (None,)))
+
+
+@pytest.mark.parametrize(
+    ("name", "types", "attrs"),
+    [
+        ("matmul", "f32 f32", {}),
+        ("matmul_integer", "u8 u8", {}),
+        ("q_linear_matmul", "u8 f32 u8 u8 f32 u8 f32 u8", {}),
+        ("einsum", "f32 f32", {"equation": "bij,bjk->bik"}),
+        ("einsum", "f32 f32", {"equation": "...ij,...jk->...ik"}),
+    ],
+)
+def test_products_say_where_an_open_size_may_be_1(name: str, types: str, attrs: dict[str, str]) -> None:
+    """One of two open sizes that meet may be 1, and then the other one is the result's."""
+    n, m = map(Poly.symbol, "nm")
+    places = (0, 3) if name == "q_linear_matmul" else (0, 1)
+    for second, presumed in ((n, False), (1, False), (m, True)):
+        shapes = {places[0]: (n, 2, 3), places[1]: (second, 3, 2)}
+        tensors = tuple(TensorType(dtype, shapes.get(at, ())) for at, dtype in enumerate(types.split()))
+        call = Typed({**OPS[name].attributes, **attrs}, tensors, (None,) * len(tensors))
+        assert OPS[name].presumes(call) == presumed

@@ -16,7 +16,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, compute, total
 from tensmith.formula.poly import Dim, Poly
 from tensmith.ir.op import REQUIRED, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import broadcast_shapes
+from tensmith.ir.ops.shared import broadcast_shapes, surely_broadcast
 from tensmith.ir.ops.sizes import as_ints
 from tensmith.ir.types import TensorType
 
@@ -68,6 +68,19 @@ class Einsum(Op):
     """y[result letters] = sum(all other letters; product of the operands at their letters). ONNX Einsum."""
 
     ring = True
+
+    def presumes(self, call: Typed) -> bool:
+        """Where open sizes meet others at a letter."""
+        shapes = [t.shape for t in call.types if t is not None]
+        if not all(shape is not None for shape in shapes):
+            return True
+        known = [shape for shape in shapes if shape is not None]
+        equation = Equation.parse(call.attrs["equation"], [len(shape) for shape in known])
+        met: dict[str, list[Dim]] = {}
+        for letters, shape in zip(equation.operands, known):
+            for letter, size in zip(letters, shape):
+                met.setdefault(letter, []).append(size)
+        return not all(surely_broadcast(*((size,) for size in sizes)) for sizes in met.values())
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The sizes of the result's letters."""

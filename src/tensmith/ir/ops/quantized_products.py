@@ -105,6 +105,10 @@ def _requantized(call: Symbolic, sums: Formula, channel: int) -> tuple[Formula, 
 class MatMulInteger(Op):
     """y = (a - a_zero_point) @ (b - b_zero_point) in i32; zero points default to 0. ONNX MatMulInteger."""
 
+    def presumes(self, call: Typed) -> bool:
+        """As MatMul."""
+        return MatMul().presumes(_matrices(call, 1))
+
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product."""
         (found,) = MatMul().infer(_matrices(call, 1))
@@ -130,6 +134,10 @@ class MatMulInteger(Op):
 @op("q_linear_matmul", onnx="QLinearMatMul", since=10)
 class QLinearMatMul(Op):
     """The matrix product of two quantized matrices, on y's grid; see requantize. ONNX QLinearMatMul."""
+
+    def presumes(self, call: Typed) -> bool:
+        """As MatMul."""
+        return MatMul().presumes(_matrices(call, 3))
 
     def infer(self, call: Typed) -> tuple[TensorType | None, ...]:
         """The shape of a matrix product in y_zero_point's element type."""
