@@ -62,8 +62,8 @@ _BATCHES = 2500
 # cost what a course learned.
 _COUNTED_EVERY, _MOST_MORE, _MOST_FEWER, _LEAST_CHANGED = 8, 0.25, 0.1, 0.03
 # Of the drop budget, what later courses aim at: of many looks at the same samples the best one is kept, and
-# others lose more. Where these samples tell it well, all but so many times what they may be off by.
-_AIM, _OFF = 0.6, 2.0
+# others lose more. Where these samples tell it well, all but what they may be off by (95 %).
+_AIM = 0.6
 
 
 @dataclass(frozen=True)
@@ -281,7 +281,7 @@ class Training:
         if target and self._recipe.budget:
             budget = self._recipe.budget
             lost = max(_likely(state.lost, state.compared, state.off), 0.0)
-            over = lost / max(_AIM * budget, budget - _OFF * state.off)
+            over = lost / max(_AIM * budget, budget - state.off)
             share = min(max(over ** (1 / POWER), 1 - _MOST_FEWER), 1 + _MOST_MORE)
             target = state.bits * share
             if share > 1 + _LEAST_CHANGED:
