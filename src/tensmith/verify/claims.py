@@ -12,7 +12,7 @@ from tensmith.verify.schema import ClaimRow, Deployed, Judged, Proof, RunCheck, 
 REALS = (
     "Numbers are real numbers: how floating-point arithmetic rounds on the way is not part of the claim.",
     "Both sides are defined: no divisor is zero, no root or logarithm is taken of a negative number.",
-    "Open sizes that meet are equal: none is 1, and stretched to another.",
+    "Open sizes are at least 1; those that meet are equal: none is 1, and stretched to another.",
 )
 DRAWN = "Integer inputs and symbolic sizes are tested at the values drawn."
 FIELD = (
