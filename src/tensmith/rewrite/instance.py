@@ -156,7 +156,7 @@ class _Builder:
     numbers: Numbers
     nodes: list[Node] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
-    done: dict[int, str] = field(default_factory=dict)
+    done: dict[Term, str] = field(default_factory=dict)
 
     def value(self, part: Term, like: np.dtype[Any] | None = None) -> str:
         """The name of a term's value; `like` is the float type that a bare number beside it takes."""
@@ -174,12 +174,15 @@ class _Builder:
             case Number(number):
                 return self._constant(np.asarray(number, like or np.float32))
             case AnyElementwise(_, args):  # any function will do
-                return self.value(Use("tanh" if len(args) == 1 else "sub", args), like)
+                return self._once(part, Use("tanh" if len(args) == 1 else "sub", args))
             case Use():
-                if id(part) not in self.done:
-                    self.done[id(part)] = self._use(part)
-                return self.done[id(part)]
+                return self._once(part, part)
         raise TypeError(f"not a term: {part!r}")
+
+    def _once(self, part: Term, use: Use) -> str:
+        if part not in self.done:
+            self.done[part] = self._use(use)
+        return self.done[part]
 
     def _constant(self, array: Array) -> str:
         name = f"constant {len(self.constants)}"

@@ -40,7 +40,8 @@ def syntax() -> dict[str, tuple[str, ...]]:
     """Every concrete node class of the running Python, and of newer ones, with its fields."""
     found = dict(NEWER)
     for name, kind in vars(ast).items():
-        if isinstance(kind, type) and issubclass(kind, ast.AST) and name not in ABSTRACT.split():
+        public = isinstance(kind, type) and issubclass(kind, ast.AST) and not name.startswith("_")
+        if public and name not in ABSTRACT.split():
             found[name] = kind._fields
     return found
 
