@@ -16,6 +16,7 @@ from tensmith.formula.types import BOOL, MachineType
 from tensmith.lifting.summarize.constants import (
     cast_constant,
     fold_constants,
+    identity,
     infinite,
     infinity,
     number,
@@ -415,7 +416,14 @@ class SizeAlgebra:
         if found is not None and (
             len(found) == 0 or found == ((),) or _by_position(found, scope, then, otherwise)
         ):
-            return scope.choice(tuple((conjunction, then) for conjunction in found), otherwise)
+            if isinstance(then, Call) and then.function == "add" and otherwise in then.args:
+                more = then.args[1 - then.args.index(otherwise)]
+                more = self.select(condition, more, identity("sum", then.type), scope)
+                return self.apply("add", (otherwise, more), then.type, scope)
+            shared = tuple(p for p in next(iter(found), ()) if all(p in case for case in found))
+            cases = tuple((tuple(p for p in case if p not in shared), then) for case in found)
+            chosen = scope.knowing(shared).choice(cases, otherwise)
+            return scope.choice(((shared, chosen),), otherwise)
         if isinstance(condition, Call) and condition.function == "not":
             return self.select(condition.args[0], otherwise, then, scope)
         if isinstance(condition, Call) and condition.function == "not_equal":

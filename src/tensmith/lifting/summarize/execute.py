@@ -24,7 +24,7 @@ from tensmith.lifting.summarize.logic import TRUE
 from tensmith.lifting.summarize.memory import Contents, StoredBox
 from tensmith.lifting.summarize.merge import Merge
 from tensmith.lifting.summarize.plan import DerivationPlan, cut_alike
-from tensmith.lifting.summarize.scope import Scope
+from tensmith.lifting.summarize.scope import Conjunction, Scope
 from tensmith.lifting.summarize.state import (
     Access,
     Divisor,
@@ -191,15 +191,21 @@ class Execution:
 
     def branches(self, condition: Term, scope: Scope) -> tuple[Scope, Scope]:
         """What is known where a condition holds, and where it does not."""
-        result = []
-        for holds, found in (
-            (True, self.algebra.positional(condition, scope)),
-            (False, self.algebra.negated(condition, scope)),
-        ):
-            left = [case for case in found or () if not any(map(scope.refutes, case))]
-            inside = scope.knowing(left[0]) if len(left) == 1 else scope
-            result.append(inside.after(condition, holds))
-        return result[0], result[1]
+        holds, fails = (scope.knowing(self._known(condition, side, scope)) for side in (True, False))
+        return holds.after(condition, True), fails.after(condition, False)
+
+    def _known(self, condition: Term, holds: bool, scope: Scope) -> Conjunction:
+        """Positions that are >= 0 where a condition holds, or where it does not."""
+        found = (self.algebra.positional if holds else self.algebra.negated)(condition, scope)
+        if found is not None:
+            first, *others = [case for case in found if not any(map(scope.refutes, case))] or [()]
+            return tuple(poly for poly in first if all(poly in case for case in others))
+        match condition:
+            case Call("not", (inner,)):
+                return self._known(inner, not holds, scope)
+            case Call("and" | "or" as word, parts) if (word == "and") == holds:
+                return tuple(poly for part in parts for poly in self._known(part, holds, scope))
+        return ()
 
     # Expressions
 

@@ -104,9 +104,20 @@ class Recurrence:
                 )
             case Choose(conditions, then, otherwise, _):
                 return self._choice(then, otherwise, lambda a, b: self.scope.choice([(conditions, a)], b))
-            case Reduce(_, _, _, body) if not self._inside(body):
-                return self._fold(term, self._step(first(term)))
+            case Reduce(kind, _, _, body):
+                body = self._apart(body) if kind in ("max", "min") else body
+                if not self._inside(body):
+                    return self._fold(replace(term, body=body), self._step(first(term)))
         return None
+
+    def _apart(self, term: Term) -> Term:
+        """What an extreme is of: where that is v, which changes nothing, what v starts at does neither."""
+        match term:
+            case Read(name, ()) if name == self.name:
+                return self.algebra.cast(self.start, term.type, self.scope)
+            case Choose(_, then, otherwise):
+                return replace(term, then=self._apart(then), otherwise=self._apart(otherwise))
+        return term
 
     def _inside(self, term: Term) -> bool:
         return self.name in symbols(term)
