@@ -80,7 +80,10 @@ LOGARITHMS = _stated(
     "no log2 or log10 is a whole number: they are quotients of logarithms, which round below it",
     Excuse.ROUNDING,
 )
-MASKED = _stated("elements outside a triangle are finite: they are multiplied by 0", Excuse.NOT_FINITE)
+MASKED = _stated(
+    "elements that a sum leaves out, and their factors, are finite: they are multiplied by 0",
+    Excuse.NOT_FINITE,
+)
 COMPARED = _stated("what a maximum or minimum compares is no NaN", Excuse.NOT_FINITE)
 
 # Of C and C++.

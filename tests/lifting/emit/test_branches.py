@@ -27,7 +27,7 @@ pytestmark = pytest.mark.xdist_group("traced")
 PYTHON = ("numpy", "torch", "tensorflow", "jax", "mlx")
 SLOW = ("tensorflow", "jax")  # to call: on what is guarded alone
 # Refused as a whole: where they write depends on the branch.
-REFUSED = {"backwards", "both_sides", "divided_loop"}
+REFUSED = {"backwards", "divided_loop"}
 # What is required also on paths that do not need it, because of a loop's bounds or of what is written.
 STRONGER = {
     "max_strided",

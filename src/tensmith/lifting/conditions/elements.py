@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import partial
 from functools import reduce as join
+from typing import TypeVar
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from tensmith.lifting.conditions.world import Malformed, ProofWorld, Scope
 from tensmith.lifting.lifted import ArrayView, Lifted
 from tensmith.lifting.ranges import MOST_ELEMENTS, Interval, floored, unbounded
 
+T = TypeVar("T")
 # The scalar functions that mean something here.
 _FUNCTIONS = RELATIONS | EXTREMES | BITWISE | {
     *ELEMENTARY, "add", "sub", "mul", "div", "mod", "fmod", "neg", "abs", "and", "or", "not", "where",
@@ -94,13 +96,26 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
             return self._input(value, indices)
         if value in self.program.constants:
             return self._constant(value, indices)
+        made = self.program.producers[value]
+        if made.op == "slice":
+            self._demand_inside(made)
         node = self.element(value, indices)
         dtype = self.dtype(value)
         narrow = dtype[0] in "iu" and (dtype[0] == "u" or dtype in ("i8", "i16"))
-        made = self.program.producers[value]
         shifts = made.op == "bit_shift" and made.attrs["direction"] == "LEFT"
         wraps = narrow and (made.traits.ring or shifts)
         return operators.wrap(self.world.arena, node, dtype) if wraps else node
+
+    def _demand_inside(self, node: Step) -> None:
+        """What the type of a slice says: that its first and last place lie in what it cuts."""
+        x, *bounds = node.inputs
+        if len(bounds) != 3 or not self.program.constants.keys() >= {*bounds}:
+            raise self.refuse(node, "it has steps, or bounds that are computed")
+        starts, _, axes = (self.program.constants[name].tolist() for name in bounds)
+        arena, sizes, left = self.world.arena, self.shape(x), self.shape(node.output)
+        rest = [arena.shift(arena.sub(sizes[axis], left[axis]), -start) for axis, start in zip(axes, starts)]
+        firsts = [arena.number(start, "Int") for start in starts]
+        self.demand("a slice lies inside", arena.all(arena.ge(p, self.zero) for p in (*firsts, *rest, *left)))
 
     # Leaves
 
@@ -255,26 +270,37 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         self, node: Step, index: ProofTerm, size: Dim, read: Callable[[ProofTerm], ProofTerm]
     ) -> ProofTerm:
         """See Elements."""
+        made = self.program.producers.get(node.inputs[0])
+        padded = made is not None and made.op == "pad"
+        return self._picked(self._solid(node.inputs[1], index), size, read, padded)
+
+    def _picked(
+        self, index: ProofTerm, size: Dim, read: Callable[[ProofTerm], ProofTerm], padded: bool
+    ) -> ProofTerm:
+        """What is read at a subscript. Of what is padded, where one side of a choice may lie behind the rest,
+        by sides."""
         arena = self.world.arena
-        index = self._solid(node.inputs[1], index)
+        if padded and index.op == "ite":
+            return arena.ite(index.args[0], *self._sides(index, lambda i: self._picked(i, size, read, True)))
         ahead = arena.true if self._ahead(index) else arena.ge(index, self.zero)
         return read(arena.ite(ahead, index, arena.add(index, self.index(size))))
 
     def _ahead(self, index: ProofTerm) -> bool:
         """Whether an index is chosen among such that are not negative where they are."""
-        arena = self.world.arena
-        if index.op != "ite" or index in arena.known:
-            return index in arena.known or arena.never_negative(index)
-        condition, *sides = index.args
+        if index.op != "ite" or index in self.world.arena.known:
+            return index in self.world.arena.known or self.world.arena.never_negative(index)
+        return all(self._sides(index, self._ahead))
+
+    def _sides(self, index: ProofTerm, make: Callable[[ProofTerm], T]) -> list[T]:
+        """What is made of the sides of a choice, knowing when each is chosen."""
+        arena, (condition, *sides), found = self.world.arena, index.args, list[T]()
         for holds, side in zip((condition, arena.negate(condition)), sides, strict=True):
             known = len(arena.known)
-            if holds.op == "ge0" and holds.args[0].sort == "Int":
-                arena.assume(holds.args[0])
-            ahead = self._ahead(side)
+            facts = holds.args if holds.op == "and" else (holds,)
+            arena.assume(*(f.args[0] for f in facts if f.op == "ge0" and f.args[0].sort == "Int"))
+            found.append(make(side))
             arena.forget(known)
-            if not ahead:
-                return False
-        return True
+        return found
 
     def fold(
         self, kind: str, count: ProofTerm, element: Callable[[ProofTerm], ProofTerm], node: Step

@@ -215,6 +215,8 @@ class ProgramComparison:
         for axis, (extent, poly) in enumerate(zip(shape, stated)):
             self.demand(f"axis {axis} of {result.name}", arena.eq(extent, world.poly(poly, world.scope)))
         at = world.subscripts(len(shape))
+        self.path, known = tuple(arena.below(at, shape)), len(arena.known)
+        arena.assume(*(arena.shift(arena.sub(extent, place), -1) for extent, place in zip(shape, at)))
         if result.shape is None:
             expected = world.term(result.written[0].value, world.scope)
         else:
@@ -223,5 +225,5 @@ class ProgramComparison:
                 world, lambda _: arena.symbol(f"any.{result.name}", sort), result.written
             )
             expected = select(world, claimed, at)
-        self.path = tuple(arena.below(at, shape))
         self._equal(result.name, self.elements.at(output.name, at), expected)
+        arena.forget(known)

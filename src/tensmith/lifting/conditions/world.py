@@ -322,7 +322,7 @@ class ProofWorld:
                 nodes = [self.term(argument, scope) for argument in arguments]
                 return self._computed(operators.apply(self.arena, operator, nodes, type_), type_)
             case Reduce():
-                return self._fold(term, scope)
+                return self._computed(self._fold(term, scope), term.type)
             case Choose(conditions, then, otherwise, _):
                 result = self.term(otherwise, scope)
                 return self.arena.ite(self.at_least(conditions, scope), self.term(then, scope), result)

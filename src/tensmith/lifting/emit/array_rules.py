@@ -46,8 +46,8 @@ def reduction(method: str, word: str = "axis") -> Rule:
     return rule
 
 
-def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
-    widths = ", ".join(f"(0, {end})" for end in ends)
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: rules.Widths) -> str:
+    widths = ", ".join(f"({before}, {behind})" for before, behind in ends)
     widths = widths if len(ends) == 1 else f"[{widths}]"
     filling = w.target.spell("filling", fill(w, node), w.target.dtype(w.type(node.output).dtype))
     return f"{w.target.module}.pad({operand.code}, {widths}, constant_values={filling})"
@@ -92,7 +92,7 @@ def alike(module: str) -> dict[str, Rule]:
         "min": nested(f"{module}.minimum"), "max": nested(f"{module}.maximum"),
         "where": rules.where(f"{module}.where"),
         "bit_shift": rules.shift(f"{module}.left_shift", f"{module}.right_shift"),
-        "cast": rules.cast, "expand": expand, "pad": rules.pad(_pad),
+        "cast": rules.cast, "expand": expand, "pad": rules.pad(_pad), "slice": rules.cut,
         "gather": rules.gather(f"{module}.take({{code}}, {{at}}, axis={{axis}})"),
         "gather_elements": rules.gather(f"{module}.take_along_axis({{code}}, {{at}}, axis={{axis}})"),
         "squeeze": rules.first_along,

@@ -33,11 +33,11 @@ if TYPE_CHECKING:
 
 # Ops whose first operand alone is a value; the others are shapes, axes and fills that the text spells out.
 ONE_VALUE = frozenset({
-    "expand", "unsqueeze", "squeeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad",
+    "expand", "unsqueeze", "squeeze", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "pad", "slice",
     *(f"cum_{kind}" for kind in JOINS), "transpose", "size", "cast",
 })  # fmt: skip
 # Ops that give a view of their operand, or may.
-VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape"})
+VIEWS = frozenset({"identity", "unsqueeze", "transpose", "expand", "squeeze", "reshape", "slice"})
 # Arithmetic on sizes stays in Python.
 _SUMS = ("add", "sub", "mul", "neg")
 ON_SIZES = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TypeAlias
 
@@ -18,6 +18,10 @@ from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
 from tensmith.lifting.lifted import lookups, reads_arrays
 from tensmith.lifting.ranges import floored, of_dtype
+
+# Widths of a pad, before and behind each axis; what a slice to the end of an axis ends at.
+Widths: TypeAlias = Sequence[tuple[int, int]]
+_TO_THE_END = 2**63 - 1
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -302,7 +306,14 @@ def fill(w: PythonWriter, node: Node) -> str:
 def padded_extreme(w: PythonWriter, node: Node) -> Node | None:
     """The pad that puts an element before the first of those a maximum is of, as there may be none."""
     pad = w.producer(node.inputs[0])
-    return pad if pad is not None and pad.op == "pad" and pad_widths(w, pad) is None else None
+    return pad if pad is not None and _for_extreme(w, pad) else None
+
+
+def _for_extreme(w: PythonWriter, node: Node) -> bool:
+    """Whether a node is a pad for a maximum to find."""
+    readers = [other.op for other in w.program.nodes if node.output in other.inputs]
+    extreme = any(op in ("reduce_max", "reduce_min") for op in readers)
+    return node.op == "pad" and extreme and any(before for before, _ in pad_widths(w, node))
 
 
 def joined(w: PythonWriter, node: Node, code: str, join: str, largest: bool) -> ExpressionText:
@@ -329,23 +340,34 @@ def extreme(method: str, helper: str, word: str) -> Rule:
     return rule
 
 
-def pad(
-    spell: Callable[[PythonWriter, Node, ExpressionText, list[int]], str],
-) -> Rule:
-    """Elements behind the last one, as `spell` says it; what is put before the first, reductions join."""
+def pad(spell: Callable[[PythonWriter, Node, ExpressionText, Widths], str]) -> Rule:
+    """Elements before the first and behind the last of each axis, as `spell` says it; what is put there for a
+    maximum to find, reductions join."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        ends = pad_widths(w, node)
-        return operands[0] if ends is None else ExpressionText(spell(w, node, operands[0], ends))
+        if _for_extreme(w, node):
+            return operands[0]
+        return ExpressionText(spell(w, node, operands[0], pad_widths(w, node)))
 
     return rule
 
 
-def pad_widths(w: PythonWriter, node: Node) -> list[int] | None:
-    """Elements behind each axis; None where one is put before the first, for a maximum to find."""
+def pad_widths(w: PythonWriter, node: Node) -> Widths:
+    """Elements before and behind each axis."""
     pads = numbers(w, node.inputs[1])
     half = len(pads) // 2
-    return None if any(pads[:half]) else pads[half:]
+    return list(zip(pads[:half], pads[half:]))
+
+
+def cut(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
+    """A slice between constants."""
+    starts, ends, axes = (numbers(w, name) for name in node.inputs[1:])
+    parts = [":"] * len(w.shape(node.output))
+    for axis, start, end in zip(axes, starts, ends):
+        parts[axis] = f"{start or ''}:{'' if end == _TO_THE_END else end}"
+    while parts[-1] == ":":
+        parts.pop()
+    return ExpressionText(f"{operands[0].atom}[{', '.join(parts)}]")
 
 
 def gather(spelling: str) -> Rule:

@@ -14,7 +14,7 @@ from tensmith.ir.types import DTYPES
 # Results that stay inside the type of their operands.
 _INSIDE = frozenset({
     "where", "min", "max", "abs", "div", "mod", "identity", "unsqueeze", "transpose", "expand", "gather",
-    "gather_elements", "squeeze", "pad", "reduce_max", "reduce_min", "bitwise_and", "bitwise_or",
+    "gather_elements", "squeeze", "pad", "slice", "reduce_max", "reduce_min", "bitwise_and", "bitwise_or",
     "bitwise_xor",
 })  # fmt: skip
 

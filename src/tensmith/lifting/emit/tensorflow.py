@@ -98,8 +98,8 @@ def _reduction(function: str, join: str = "") -> Rule:
     return rule
 
 
-def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
-    widths = ", ".join(f"[0, {end}]" for end in ends)
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: rules.Widths) -> str:
+    widths = ", ".join(f"[{before}, {behind}]" for before, behind in ends)
     return f"tf.pad({operand.code}, [{widths}], constant_values={rules.fill(w, node)})"
 
 
@@ -185,6 +185,7 @@ class TensorFlow(PythonEmitter):
         "where": rules.typed(rules.where("tf.where")), "cast": rules.cast, "matmul": _matmul,
         "einsum": einsum("tf.einsum"),
         "expand": _expand, "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
+        "slice": rules.cut,
         "gather": rules.gather("tf.gather({code}, {at}, axis={axis})"), "size": rules.size,
         "gather_elements": rules.gather("tf.experimental.numpy.take_along_axis({code}, {at}, axis={axis})"),
         "squeeze": rules.first_along,

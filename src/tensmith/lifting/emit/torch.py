@@ -141,8 +141,8 @@ def _cut_to_32_bits(w: PythonWriter, node: Node) -> bool:
     return both and bool(readers) and node.output not in w.program.outputs
 
 
-def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: list[int]) -> str:
-    widths = ", ".join(f"0, {end}" for end in reversed(ends))
+def _pad(w: PythonWriter, node: Node, operand: ExpressionText, ends: rules.Widths) -> str:
+    widths = ", ".join(f"{before}, {behind}" for before, behind in reversed(ends))
     return f"torch.nn.functional.pad({operand.code}, ({widths}), value={rules.fill(w, node)})"
 
 
@@ -338,7 +338,7 @@ class Torch(PythonEmitter):
         "where": rules.chosen(rules.by_bits(_where)), "cast": rules.cast,
         "matmul": _matmul,
         "einsum": einsum("torch.einsum"), "expand": _expand,
-        "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad),
+        "transpose": rules.transpose, "unsqueeze": rules.index_of, "pad": rules.pad(_pad), "slice": rules.cut,
         "gather": rules.gather("{atom}[{before}{at}]"),
         "gather_elements": rules.gather("torch.take_along_dim({code}, {at}, dim={axis})"),
         "squeeze": rules.first_along,

@@ -10,9 +10,10 @@ from tensmith.formula.expr import Choose, Num, fresh, substitute
 from tensmith.formula.poly import Poly
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
-from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize import borders, positions
 from tensmith.lifting.tensorize.affine import arrays_read, bounding
 from tensmith.lifting.tensorize.build import Tensor
+from tensmith.lifting.tensorize.windows import decided
 
 if TYPE_CHECKING:
     from tensmith.lifting.tensorize.lower import Lowering
@@ -47,6 +48,10 @@ def bounds_of(conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> tuple[
 
 def lower(lowering: Lowering, term: Choose) -> Tensor:
     """The tensor of a choice by position."""
+    if (known := decided(term)) != term:
+        return lowering.lower(known)
+    if (bordered := borders.lower(lowering, term)) is not None:
+        return bordered
     mask = positions.mask(lowering, term.conditions)
     otherwise = lowering.lower_guarded(term.otherwise, (mask, False))
     bounds = bounds_of(term.conditions, lowering.build.extents)

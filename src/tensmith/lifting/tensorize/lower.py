@@ -14,6 +14,7 @@ from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import StridedMemory, Summary, Term
 from tensmith.lifting.tensorize import cases, folds, operators, positions
 from tensmith.lifting.tensorize.affine import linear
+from tensmith.lifting.tensorize.borders import Reach, reach
 from tensmith.lifting.tensorize.build import Build, Tensor
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.sizes import Sizes
@@ -33,6 +34,7 @@ class Lowering:
     regrouped: whether sizes and arguments of 64 bits are added or multiplied otherwise than in the source.
     certain: arrays and offsets of the views that are read whatever a selection chooses.
     boxes: index variables of the boxes that are written.
+    reach: of arrays that the whole term reads; bordered: what is read of them where it is inside.
     """
 
     summary: Summary
@@ -44,6 +46,8 @@ class Lowering:
     regrouped: bool = False
     certain: set[tuple[str, tuple[Poly, ...]]] = field(default_factory=set)
     boxes: list[str] = field(default_factory=list)
+    reach: Reach = field(default_factory=dict)
+    bordered: dict[Read, Tensor] = field(default_factory=dict)
     _done: dict[tuple[Term, bool, tuple[Chosen, ...]], Tensor] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -79,6 +83,8 @@ class Lowering:
 
     def lower(self, term: Term) -> Tensor:
         """The tensor of a term; where a choice is made by it, what it is made by serves on both sides."""
+        if isinstance(term, Read) and term in self.bordered:
+            return self.bordered[term]
         always = self._done.get((term, False, ()))
         if always is not None:
             return always
@@ -86,6 +92,11 @@ class Lowering:
         if key not in self._done:
             self._done[key] = self._lower(term)
         return self._done[key]
+
+    def lower_whole(self, term: Term) -> Tensor:
+        """The tensor of a term that is no part of another one."""
+        self.reach = reach(term)
+        return self.lower(term)
 
     def lower_guarded(self, term: Term, *choices: Chosen) -> Tensor:
         """The tensor of a term whose value is not used at every position, but where choices are made."""

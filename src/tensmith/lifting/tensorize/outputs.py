@@ -45,7 +45,7 @@ def lower(lowering: Lowering, result: Result, needed: frozenset[str]) -> Iterato
         lowering.boxes += [v for v in extents if v not in lowering.boxes]
         grid = lowering.grid(result.name)
         view = view_of(grid, part.at, extents, part.indices)
-        value = lowering.lower(_over(part, earlier, result) if part.where else part.value)
+        value = lowering.lower_whole(_over(part, earlier, result) if part.where else part.value)
         whole = len(parts) == 1 and not part.where and result.name not in needed and view.front
         tensor = lowering.build.expand(value, part.indices)
         yield Placed(tensor, Output(result.name, result.type, view, whole))
@@ -208,7 +208,7 @@ def _returned(lowering: Lowering, result: Result) -> Placed:
     inside = [*position, *(extent - 1 - place for extent, place in zip(shape, position))]
     for part in result.written:
         value = _over_position(part, position, inside, value, result.type)
-    tensor = lowering.build.expand(lowering.lower(value), indices)
+    tensor = lowering.build.expand(lowering.lower_whole(value), indices)
     return Placed(tensor, Output(result.name, result.type))
 
 

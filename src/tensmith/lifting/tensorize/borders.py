@@ -1,0 +1,163 @@
+"""Windows that reach behind an array's ends, where a guard leaves out what is not there: slices of the array
+with a border around it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeAlias
+
+from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
+from tensmith.formula.poly import Poly
+from tensmith.formula.walk import loads, walk
+from tensmith.lifting.loops import dtype_of
+from tensmith.lifting.summary import Term
+from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize.affine import linear
+from tensmith.lifting.tensorize.build import Tensor
+from tensmith.lifting.tensorize.reads import view_of
+from tensmith.lifting.tensorize.windows import starts_plain
+
+if TYPE_CHECKING:
+    from tensmith.lifting.tensorize.lower import Lowering
+
+# How far is read before and behind the place of an element along each axis, of arrays by name.
+Reach: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
+_END = 2**63 - 1
+
+
+@dataclass(frozen=True)
+class GuardedAxis:
+    """An axis that is read at a variable and an offset, where that lies inside."""
+
+    variable: str
+    offset: int
+
+
+def reach(term: Term) -> Reach:
+    """Of what a term reads, with the variables of small folds at their least and greatest."""
+    inner = [fold for fold in walk(term) if isinstance(fold, Reduce)]
+    last = {fold.var: fold.extent.constant - 1 for fold in inner if fold.extent.constant}
+    found: Reach = {}
+    for read in loads(term):
+        here = tuple(_span(index, last) for index in read.indices)
+        before = found.get(read.tensor, here)
+        found[read.tensor] = tuple((min(a, c), max(b, d)) for (a, b), (c, d) in zip(before, here))
+    return found
+
+
+def _span(index: Poly, last: Mapping[str, int]) -> tuple[int, int]:
+    """The offsets that window variables, from 0 to their last, give a subscript."""
+    low = high = dict(index.terms).get((), 0)
+    for variable, greatest in last.items():
+        factor = index.coefficient(variable)
+        most = greatest * (factor.constant or 0) if factor is not None else 0
+        low, high = low + min(0, most), high + max(0, most)
+    return low, high
+
+
+def lower(lowering: Lowering, term: Choose) -> Tensor | None:
+    """A choice of what is read in a window where that is inside its array; None where it is none.
+
+    Around the array lies the number that stands for what is outside, if it is one; else a mask tells what is
+    chosen.
+    """
+    if not lowering.reach:
+        return None
+    then, otherwise = term.then, term.otherwise
+    zero = isinstance(otherwise, Num) and otherwise.value == 0
+    if zero and isinstance(then, Choose) and then.otherwise == otherwise:
+        return lowering.lower(replace(then, conditions=(*term.conditions, *then.conditions)))
+    if zero and isinstance(then, Reduce) and then.kind == "sum" and starts_plain(then):
+        return lowering.lower(replace(then, body=replace(term, then=then.body)))
+    reads = list(loads(then))
+    for read in reads:
+        if not (axes := _guarded(lowering, read, term.conditions)):
+            continue
+        number = otherwise if isinstance(otherwise, Num) else Num(0, read.type)
+        if isinstance(otherwise, Num) and (then == read or (zero and _vanishes(then, read))):
+            lowering.masked |= then != read and dtype_of(term.type)[0] == "f"
+            return _with(lowering, read, _bordered(lowering, read, axes, number), then)
+        if len(reads) == 1:
+            mask = positions.mask(lowering, term.conditions)
+            value = _with(lowering, read, _bordered(lowering, read, axes, number), then, (mask, True))
+            other = lowering.lower_guarded(otherwise, (mask, False))
+            return lowering.build.elementwise("where", mask, value, other, dtype=dtype_of(term.type))
+    return None
+
+
+def _with(
+    lowering: Lowering, read: Read, tensor: Tensor, term: Term, *choices: tuple[Tensor, bool]
+) -> Tensor:
+    """The tensor of a term in which what is read is a tensor."""
+    lowering.bordered[read] = tensor
+    value = lowering.lower_guarded(term, *choices) if choices else lowering.lower(term)
+    del lowering.bordered[read]
+    return value
+
+
+def _guarded(lowering: Lowering, read: Read, conditions: tuple[Poly, ...]) -> dict[int, GuardedAxis] | None:
+    """The axes that the conditions are about; None where some are about something else, or do not hold an
+    axis that needs it inside."""
+    if read.tensor not in lowering.reach:
+        return None
+    extents, left, found = lowering.build.extents, set(conditions), dict[int, GuardedAxis]()
+    for place, index in enumerate(read.indices):
+        parts = linear(index, extents)
+        if parts is None:
+            return None
+        at, steps = parts[0].constant, parts[1]
+        if len(steps) > 1:
+            return None
+        if at is None or [step.constant for step in steps.values()] != [1]:
+            continue
+        (variable,) = steps
+        alone = sum(variable in each.symbols() for each in read.indices) == 1
+        low, high = index, extents[variable] - 1 - index
+        before, behind = lowering.reach[read.tensor][place]
+        if before == behind == 0 and not (at or left & {low, high}):
+            continue
+        held = (low in left or at >= 0) and (high in left or at <= 0)
+        if not (alone and held and before <= min(at, 0) <= max(at, 0) <= behind):
+            return None
+        left -= {low, high}
+        found[place] = GuardedAxis(variable, at)
+    return None if left else found
+
+
+def _vanishes(term: Term, read: Read) -> bool:
+    """Whether a term is 0 where what is read is."""
+    match term:
+        case Read():
+            return term == read
+        case Call("mul", args):
+            return any(_vanishes(arg, read) for arg in args)
+        case Call("cast" | "neg", (arg,)):
+            return _vanishes(arg, read)
+        case Call("add" | "sub", args):
+            return all(_vanishes(arg, read) for arg in args)
+    return False
+
+
+def _bordered(lowering: Lowering, read: Read, guarded: Mapping[int, GuardedAxis], around: Num) -> Tensor:
+    """The elements at the offsets: a slice of the array with as much around it as the window needs."""
+    build, dtype = lowering.build, dtype_of(read.type)
+    indices = [
+        Poly.symbol(guarded[place].variable) if place in guarded else index
+        for place, index in enumerate(read.indices)
+    ]
+    axes = build.ordered(symbol for index in indices for symbol in index.symbols())
+    view = view_of(lowering.grid(read.tensor), indices, build.extents, axes)
+    lowering.certain.add((view.array, view.offset))
+    places = {axis.variable: (place, axis.offset) for place, axis in guarded.items()}
+    spans = [lowering.reach[read.tensor][places[axis][0]] if axis in places else (0, 0) for axis in axes]
+    widths = [-low for low, _ in spans] + [high for _, high in spans]
+    whole, number = build.view(view, dtype, axes), lowering.number(Fraction(around.value), read.type)
+    padded = build.node("pad", (whole, build.constant(widths, "i64"), number), dtype, axes)
+    cut = [place for place, axis in enumerate(axes) if axis in places]
+    offsets = [places[axes[place]][1] for place in cut]
+    starts = [offset - spans[place][0] for place, offset in zip(cut, offsets)]
+    ends = [offset - spans[place][1] or _END for place, offset in zip(cut, offsets)]
+    bounds = (build.constant(each, "i64") for each in (starts, ends, cut))
+    return build.node("slice", (padded, *bounds), dtype, axes)

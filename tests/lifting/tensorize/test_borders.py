@@ -1,0 +1,54 @@
+"""Windows that reach behind an array's ends: slices of the array with a border, on every target."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import harness
+import numpy as np
+import pytest
+from corpus import KERNELS
+from harness_targets import TARGETS
+
+from tensmith.lifting.pipeline import emitter_of, lift_file
+from tensmith.lifting.result import LiftResult
+
+WINDOWS = KERNELS / "idioms" / "windows.py"
+NAMES = ("same_convolution", "life", "causal_filter", "three_channels", "life_by_lists", "heat")
+
+
+@functools.cache
+def lifted(path: Path) -> dict[str, LiftResult]:
+    return {result.name: result for result in lift_file(path, targets=(), run=False)}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_puts_a_border_around(target: str, name: str, tmp_path: Path) -> None:
+    if TARGETS[target].missing():
+        pytest.skip(f"{TARGETS[target].needs} are not installed")
+    work = lifted(WINDOWS)[name].work.lifted
+    assert work is not None
+    assert {"pad", "slice"} <= {node.op for node in work.program.nodes}
+    for file, content in emitter_of(target).emit(work).files.items():
+        (tmp_path / file).write_bytes(content)
+    TARGETS[target].prepare([name], tmp_path)
+    source = harness.source_of(WINDOWS, work.function, None)
+    verdict = harness.judge(work, source, {target: TARGETS[target](work, tmp_path)}, 30)[target]
+    assert not verdict.wrong, verdict.wrong[0]
+    assert verdict.compared > 10
+
+
+def test_an_image_narrower_than_its_window_has_all_its_elements(tmp_path: Path) -> None:
+    work = lifted(WINDOWS)["same_convolution"].work.lifted
+    assert work is not None
+    for file, content in emitter_of("numpy").emit(work).files.items():
+        (tmp_path / file).write_bytes(content)
+    found = TARGETS["numpy"](work, tmp_path)
+    for h, w in ((1, 1), (1, 2), (2, 1), (1, 0)):
+        x, k = np.arange(1.0, h * w + 1).reshape(h, w), np.arange(9.0).reshape(3, 3)
+        padded = np.pad(x, 1)
+        want = [[(padded[i : i + 3, j : j + 3] * k).sum() for j in range(w)] for i in range(h)]
+        (y,) = found({"x": x, "k": k})
+        np.testing.assert_allclose(y, np.reshape(want, (h, w)))
