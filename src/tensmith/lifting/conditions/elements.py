@@ -115,7 +115,9 @@ class ProofElements(Elements[ProofTerm, ProofTerm]):
         arena, sizes, left = self.world.arena, self.shape(x), self.shape(node.output)
         rest = [arena.shift(arena.sub(sizes[axis], left[axis]), -start) for axis, start in zip(axes, starts)]
         firsts = [arena.number(start, "Int") for start in starts]
-        self.demand("a slice lies inside", arena.all(arena.ge(p, self.zero) for p in (*firsts, *rest, *left)))
+        self.demand(
+            "a slice lies inside", arena.all(arena.claim(p, self.zero) for p in (*firsts, *rest, *left))
+        )
 
     # Leaves
 

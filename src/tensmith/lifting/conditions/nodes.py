@@ -139,19 +139,22 @@ class Arena:
         for atoms, coefficient in left:
             for others, factor in right:
                 merged = atoms + others
-                if atoms and others:
-                    merged = self._masked(merged) or tuple(sorted(merged, key=_number))
+                masked = self._masked(merged) if atoms and others else None
+                if masked is not None:
+                    _accumulate(total, masked, coefficient * factor)
+                    continue
+                merged = tuple(sorted(merged, key=_number)) if atoms and others else merged
                 total[merged] = total.get(merged, 0) + coefficient * factor
         return self._sum(total, a.sort)
 
-    def _masked(self, atoms: tuple[ProofTerm, ...]) -> tuple[ProofTerm, ...]:
-        """A product of which one factor is 0 unless something holds, as what is so itself; () if none is, or
-        it is made of positions, of which strides are to be found again."""
+    def _masked(self, atoms: tuple[ProofTerm, ...]) -> ProofTerm | None:
+        """A product of which one factor is 0 unless something holds, as what is so itself; None if none is,
+        or it is made of positions, of which strides are to be found again."""
         for place, atom in enumerate(atoms):
             if atom.op == "ite" and not monomials(atom.args[2]) and any(p.op == "app" for p in walk((atom,))):
                 rest = functools.reduce(self.mul, atoms[:place] + atoms[place + 1 :])
-                return (self.ite(atom.args[0], self.mul(rest, atom.args[1]), atom.args[2]),)
-        return ()
+                return self.ite(atom.args[0], self.mul(rest, atom.args[1]), atom.args[2])
+        return None
 
     def power(self, node: ProofTerm, exponent: int) -> ProofTerm:
         """node ** exponent, exponent >= 0."""
@@ -332,8 +335,8 @@ class Arena:
         return self.any([*map(self.negate, hypotheses), goal])
 
     def ite(self, condition: ProofTerm, a: ProofTerm, b: ProofTerm) -> ProofTerm:
-        """a where the condition holds, else b; what both share is taken out of a sum, and conditions under
-        which something is not 0 are one."""
+        """a where the condition holds, else b; what both share is taken out of a sum. Of what is else 0,
+        conditions are one, and a number stands before it."""
         if condition is self.true or a is b:
             return a
         if condition is self.false:
@@ -345,6 +348,10 @@ class Arena:
         if a.op == "ite" and a.args[2] is b and not monomials(b):
             return self.ite(self.all([condition, a.args[0]]), a.args[1], b)
         left, right = dict(monomials(a)), dict(monomials(b))
+        if not right and len(left) == 1:
+            ((atoms, factor),) = left.items()
+            if atoms and factor != 1:
+                return self.scale(self.ite(condition, self._sum({atoms: 1}, a.sort), b), factor)
         shared = {atoms: c for atoms, c in left.items() if atoms and right.get(atoms) == c}
         if shared:
             common = self._sum(shared, a.sort)

@@ -365,9 +365,9 @@ def cut(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expressi
     parts = [":"] * len(w.shape(node.output))
     for axis, start, end in zip(axes, starts, ends):
         parts[axis] = f"{start or ''}:{'' if end == _TO_THE_END else end}"
-    while parts[-1] == ":":
+    while parts and parts[-1] == ":":
         parts.pop()
-    return ExpressionText(f"{operands[0].atom}[{', '.join(parts)}]")
+    return ExpressionText(f"{operands[0].atom}[{', '.join(parts)}]") if parts else operands[0]
 
 
 def gather(spelling: str) -> Rule:

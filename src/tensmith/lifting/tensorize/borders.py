@@ -77,7 +77,8 @@ def lower(lowering: Lowering, term: Choose) -> Tensor | None:
             continue
         number = otherwise if isinstance(otherwise, Num) else Num(0, read.type)
         if isinstance(otherwise, Num) and (then == read or (zero and _vanishes(then, read))):
-            lowering.masked |= then != read and dtype_of(term.type)[0] == "f"
+            factors = any(isinstance(part, Read) and part != read for part in walk(then))
+            lowering.masked |= factors and dtype_of(term.type)[0] == "f"
             return _with(lowering, read, _bordered(lowering, read, axes, number), then)
         if len(reads) == 1:
             mask = positions.mask(lowering, term.conditions)
@@ -155,7 +156,9 @@ def _bordered(lowering: Lowering, read: Read, guarded: Mapping[int, GuardedAxis]
     widths = [-low for low, _ in spans] + [high for _, high in spans]
     whole, number = build.view(view, dtype, axes), lowering.number(Fraction(around.value), read.type)
     padded = build.node("pad", (whole, build.constant(widths, "i64"), number), dtype, axes)
-    cut = [place for place, axis in enumerate(axes) if axis in places]
+    if not any(widths):
+        return whole
+    cut = [place for place, axis in enumerate(axes) if axis in places and any(spans[place])]
     offsets = [places[axes[place]][1] for place in cut]
     starts = [offset - spans[place][0] for place, offset in zip(cut, offsets)]
     ends = [offset - spans[place][1] or _END for place, offset in zip(cut, offsets)]

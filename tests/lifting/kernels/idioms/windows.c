@@ -177,3 +177,33 @@ void requantized(const uint8_t *x, const int8_t *k, uint8_t *y, int h, int w) {
             y[i * w + j] = s < 0 ? 0 : s > 255 ? 255 : s;
         }
 }
+
+void rows_and_columns(const float *x, float *y, int h, int w) {
+    for (int i = 0; i < h; i++)
+        for (int j = 0; j < w; j++) {
+            float s = 0;
+            for (int a = -1; a <= 1; a++)
+                if (i + a >= 0 && i + a < h) s += x[(i + a) * w + j];
+            for (int b = -1; b <= 1; b++)
+                if (j + b >= 0 && j + b < w) s += x[i * w + j + b];
+            y[i * w + j] = s;
+        }
+}
+
+void third_of_doubled(const int *x, int *y, int n) {
+    for (int i = 0; i < n; i++) {
+        int s = 0;
+        for (int a = 0; a <= 2; a++)
+            if (i - a >= 0) s += 2 * x[i - a];
+        y[i] = s / 3;
+    }
+}
+
+void not_the_middle(const int *x, const int *f, int *y, int n) {
+    for (int i = 0; i < n; i++) {
+        int s = 0;
+        for (int a = -1; a <= 1; a++)
+            if ((f[i] > 2 || a != 0) && i + a >= 0 && i + a < n) s += x[i + a];
+        y[i] = s;
+    }
+}
