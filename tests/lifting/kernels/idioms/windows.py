@@ -94,3 +94,20 @@ def heat(u: list[list[float]], a: float):
             right = u[i][j + 1] if j + 1 < m else 0.0
             v[i][j] = u[i][j] + a * (up + down + left + right - 4 * u[i][j])
     return v
+
+
+def perimeter(g: list[list[int]]):
+    total = 0
+    h, w = len(g), len(g[0])
+    for i in range(h):
+        for j in range(w):
+            if g[i][j] == 1:
+                if i == 0 or g[i - 1][j] == 0:
+                    total += 1
+                if i == h - 1 or g[i + 1][j] == 0:
+                    total += 1
+                if j == 0 or g[i][j - 1] == 0:
+                    total += 1
+                if j == w - 1 or g[i][j + 1] == 0:
+                    total += 1
+    return total
