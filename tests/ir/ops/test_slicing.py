@@ -194,29 +194,3 @@ def test_texts_are_padded_with_empty_ones() -> None:
 
 def test_pad_of_integers() -> None:
     check("pad", [np.arange(6).reshape(2, 3), ints(1, 0, 0, 2), np.array(9)])
-
-
-def sliced(size: Dim, start: Dim, end: Dim) -> Typed:
-    """A slice of one axis, as types see it."""
-    bounds = tuple(np.array([bound], dtype=object) for bound in (start, end))
-    given = (TensorType("f32", (size,)), *(TensorType("i64", (1,)) for _ in bounds))
-    return Typed({}, given, (None, *bounds))
-
-
-@pytest.mark.parametrize(
-    ("size", "start", "end", "presumed"),
-    [
-        (S, 0, S, False),
-        (S + 8, 0, S, False),
-        (S, 0, S + 8, False),
-        (S, 0, FAR, False),
-        (8, 0, S, True),
-        (Poly.symbol("T"), 0, S, True),
-        (S, S, FAR, True),
-    ],
-)
-def test_a_slice_says_where_an_open_end_may_lie_behind_its_axis(
-    size: Dim, start: Dim, end: Dim, presumed: bool
-) -> None:
-    """`table[:n]` of 8 elements has 8 where n is more."""
-    assert OPS["slice"].presumes(sliced(size, start, end)) == presumed

@@ -13,7 +13,7 @@ from tensmith.formula.arith import Arith, Array
 from tensmith.formula.expr import Expr, Formula, as_expr, compute, guard, inside
 from tensmith.formula.poly import Dim, Poly, simplify_dim
 from tensmith.ir.op import REQUIRED, Node, Op, Run, Symbolic, Typed, op
-from tensmith.ir.ops.shared import normal_axis
+from tensmith.ir.ops.shared import is_bare, normal_axis
 from tensmith.ir.ops.sizes import (
     as_dims,
     as_ints,
@@ -206,14 +206,11 @@ class Slice(Op):
         return (x.with_shape(shape),)
 
     def presumes(self, call: Typed) -> bool:
-        """Where it begins at an open size, or ends at one that may lie on either side of the axis's end."""
-        shape, starts, ends = call.type(0).shape, dims_or_fresh(call, 1), dims_or_fresh(call, 2)
-        if shape is None or starts is None or ends is None or call.value(1) is None or call.value(2) is None:
+        """Where it begins at an open size, or ends at one that was computed with."""
+        starts, ends = dims_or_fresh(call, 1), dims_or_fresh(call, 2)
+        if starts is None or ends is None or call.value(1) is None or call.value(2) is None:
             return True
-        axes, _ = self._axes_steps(len(starts), len(shape), call.value(3), call.value(4))
-        return any(isinstance(start, Poly) for start in starts) or any(
-            isinstance(end, Poly) and not _is_ordered(end, shape[axis]) for axis, end in zip(axes, ends)
-        )
+        return any(isinstance(start, Poly) for start in starts) or not all(map(is_bare, ends))
 
     @staticmethod
     def _axes_steps(
@@ -254,12 +251,6 @@ class Slice(Op):
             ]  # fmt: skip
 
         return (compute(shape, element),)
-
-
-def _is_ordered(end: Poly, size: Dim) -> bool:
-    """Whether an end surely lies in an axis, or surely at its end or behind."""
-    bounds = map(lower_bound, (Poly.of(size) - end, end - size))
-    return any(bound is not None and bound >= 0 for bound in bounds)
 
 
 def _each_once(axes: Sequence[int], rank: int) -> tuple[int, ...]:
