@@ -413,13 +413,15 @@ class SizeAlgebra:
         if then == otherwise:
             return then
         found = self.positional(condition, scope)
+        placed = found is not None and (
+            len(found) == 0 or found == ((),) or _by_position(found, scope, then, otherwise)
+        )
         if isinstance(then, Call) and then.function == "add" and otherwise in then.args:
             more = then.args[1 - then.args.index(otherwise)]
-            more = self.select(condition, more, identity("sum", then.type), scope)
-            return self.apply("add", (otherwise, more), then.type, scope)
-        if found is not None and (
-            len(found) == 0 or found == ((),) or _by_position(found, scope, then, otherwise)
-        ):
+            if placed or isinstance(more, Num):
+                more = self.select(condition, more, identity("sum", then.type), scope)
+                return self.apply("add", (otherwise, more), then.type, scope)
+        if found is not None and placed:
             shared = tuple(p for p in next(iter(found), ()) if all(p in case for case in found))
             cases = tuple((tuple(p for p in case if p not in shared), then) for case in found)
             chosen = scope.knowing(shared).choice(cases, otherwise)

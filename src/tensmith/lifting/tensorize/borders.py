@@ -14,7 +14,7 @@ from tensmith.formula.walk import loads, walk
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
-from tensmith.lifting.tensorize.affine import linear
+from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.reads import view_of
 from tensmith.lifting.tensorize.windows import starts_plain
@@ -63,8 +63,11 @@ def lower(lowering: Lowering, term: Choose) -> Tensor | None:
     Around the array lies the number that stands for what is outside, if it is one; else a mask tells what is
     chosen.
     """
-    if not lowering.reach:
+    spans = (span for read in loads(term) for span in lowering.reach.get(read.tensor, ()))
+    if not any(low < high for low, high in spans):
         return None
+    if len(term.conditions) == 1 and arrays_read(term.otherwise) and not arrays_read(term.then):
+        term = replace(term, conditions=(-term.conditions[0] - 1,), then=term.otherwise, otherwise=term.then)
     then, otherwise = term.then, term.otherwise
     zero = isinstance(otherwise, Num) and otherwise.value == 0
     if zero and isinstance(then, Choose) and then.otherwise == otherwise:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tensmith.formula.expr import Choose, Num, fresh, substitute
@@ -50,8 +50,6 @@ def lower(lowering: Lowering, term: Choose) -> Tensor:
     """The tensor of a choice by position."""
     if (known := decided(term)) != term:
         return lowering.lower(known)
-    if len(term.conditions) == 1 and arrays_read(term.otherwise) and not arrays_read(term.then):
-        term = replace(term, conditions=(-term.conditions[0] - 1,), then=term.otherwise, otherwise=term.then)
     if (bordered := borders.lower(lowering, term)) is not None:
         return bordered
     mask = positions.mask(lowering, term.conditions)
