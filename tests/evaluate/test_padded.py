@@ -33,7 +33,7 @@ def texts(*lengths: int) -> list[dict[str, np.ndarray]]:
     return [{"ids": random.integers(0, VOCABULARY, (1, length))} for length in lengths]
 
 
-@pytest.mark.parametrize("mask", ["triangle", "compared"])
+@pytest.mark.parametrize("mask", ["triangle", "compared", "sliced"])
 def test_answers_are_those_of_the_texts_as_they_are(mask: str, tmp_path: Path) -> None:
     path = decoder(tmp_path / "d.onnx", mask=mask)
     watched = Watched(path)

@@ -206,7 +206,11 @@ class Slice(Op):
         return (x.with_shape(shape),)
 
     def presumes(self, call: Typed) -> bool:
-        """Where it begins at an open size, or ends at one that was computed with."""
+        """Where it begins at an open size, or ends at one that was computed with.
+
+        What ends at an open size itself, as the table of positions of a decoder, meets what has that size: if
+        it ends before, nothing is computed.
+        """
         starts, ends = dims_or_fresh(call, 1), dims_or_fresh(call, 2)
         if starts is None or ends is None or call.value(1) is None or call.value(2) is None:
             return True
