@@ -126,7 +126,7 @@ def fronts(found: Results) -> Iterator[str]:
 
 
 def recovered(found: Results) -> Iterator[str]:
-    """The smallest point that was trained, and that was not, of every model of which one holds the budget."""
+    """The smallest point that was trained, and that was not, of every model that was trained."""
     lines = []
     documents = [name for name in ("recovered", "tasks_recovered") if name in found]
     for name, row in ((name, row) for each in documents for name, row in _rows(found, each).items()):
@@ -134,8 +134,12 @@ def recovered(found: Results) -> Iterator[str]:
         for point in sorted(row["points"], key=lambda point: point["size_ratio"]):
             smallest["recover" in point["lossy"]] = point
         unit = "% of the loss" if name in CASES and CASES[name].measure == "loss" else "points"
+        beyond = [point for point in row["beyond"] if "recover" in point["lossy"]]
         if trained := smallest.get(True):
             lines.append((NAMES[name], *_told(trained, unit), *_told(smallest[False], unit)))
+        elif beyond:
+            ratios, lost = _told(max(beyond, key=lambda point: point["size_ratio"]), unit)
+            lines.append((NAMES[name], f"beyond the budget: {ratios}", lost, *_told(smallest[False], unit)))
     if not lines:
         return
     settings = (found[name]["settings"] for name in documents)
@@ -143,7 +147,8 @@ def recovered(found: Results) -> Iterator[str]:
     yield (
         f"With training ({' or '.join(dict.fromkeys(words))}), within "
         "the same budgets: the smallest point, and of the same front the smallest that was not trained. What "
-        "a trained point beats in speed and size at once is on no front."
+        "a trained point beats in speed and size at once is on no front. A budget is held where samples of "
+        "the search say so; what is lost is of others."
     )
     yield _table(("model", "trained", "lost", "not trained, on the same front", "lost"), lines)
     yield _provenance(found, *documents)
