@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from pathlib import Path
 
 import harness
@@ -11,8 +12,12 @@ import pytest
 from corpus import KERNELS
 from harness_targets import TARGETS
 
+from tensmith.errors import ProgramError
+from tensmith.lifting.conditions.programs import program_goals
+from tensmith.lifting.conditions.world import Malformed
 from tensmith.lifting.pipeline import emitter_of, lift_file
 from tensmith.lifting.result import LiftResult
+from tensmith.verify.solve import discharge
 
 WINDOWS = KERNELS / "idioms" / "windows.py"
 NAMES = ("same_convolution", "life", "causal_filter", "three_channels", "life_by_lists", "heat")
@@ -52,3 +57,22 @@ def test_an_image_narrower_than_its_window_has_all_its_elements(tmp_path: Path) 
         want = [[(padded[i : i + 3, j : j + 3] * k).sum() for j in range(w)] for i in range(h)]
         (y,) = found({"x": x, "k": k})
         np.testing.assert_allclose(y, np.reshape(want, (h, w)))
+
+
+def test_a_slice_that_ends_elsewhere_is_a_failed_proof() -> None:
+    """Its type has another size, which types alone would let meet the right one."""
+    work = lifted(WINDOWS)["same_convolution"].work
+    assert work.lifted is not None and work.summary is not None
+    program = work.lifted.program
+    bounds = {name for node in program.nodes if node.op == "slice" for name in node.inputs[1:]}
+    for name in sorted(bounds):
+        for place in range(2):
+            changed = program.constants[name].copy()
+            changed[place] = changed[place] + 1 if changed[place] < 2**62 else -1
+            constants = {**program.constants, name: changed}
+            try:
+                other = replace(work.lifted, program=replace(program, constants=constants))
+                goals = program_goals(other, work.summary)
+            except (Malformed, ProgramError):
+                continue
+            assert any(verdict.status != "proved" for verdict in discharge(goals, timeout=1.0)), (name, place)

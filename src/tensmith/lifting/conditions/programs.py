@@ -59,6 +59,8 @@ class ProgramComparison:
 
     def run(self) -> None:
         """Outputs are the summary's results; views lie inside their arrays."""
+        for node in filter(self.lifted.program.presumes, self.lifted.program.nodes):
+            raise Malformed(f"types of the op '{node.op}' take it that open sizes are equal")
         by_name = {**self.lifted.written, **{name: [one] for name, one in self.lifted.returned.items()}}
         if sum(map(len, by_name.values())) != len(self.lifted.outputs):
             raise Malformed("the program returns more than the function does")
