@@ -21,6 +21,9 @@ from tensmith.lifting.loops import Function
 from tensmith.lifting.returned import returned_place
 from tensmith.lifting.summary import Requirement, SizeSymbol
 
+# What a slice that goes to the end of an axis ends at.
+TO_THE_END = 2**63 - 1
+
 
 @dataclass(frozen=True)
 class ArrayView:

@@ -139,11 +139,11 @@ class Arena:
         for atoms, coefficient in left:
             for others, factor in right:
                 merged = atoms + others
-                masked = self._masked(merged) if atoms and others else None
-                if masked is not None:
-                    _accumulate(total, masked, coefficient * factor)
-                    continue
-                merged = tuple(sorted(merged, key=_number)) if atoms and others else merged
+                if atoms and others:
+                    if (masked := self._masked(merged)) is not None:
+                        _accumulate(total, masked, coefficient * factor)
+                        continue
+                    merged = tuple(sorted(merged, key=_number))
                 total[merged] = total.get(merged, 0) + coefficient * factor
         return self._sum(total, a.sort)
 

@@ -16,12 +16,11 @@ from tensmith.ir.types import DTYPES
 from tensmith.lifting.emit.expression import BITS, PRODUCT, SIGN, SUM, ExpressionText, Rule, call, infix
 from tensmith.lifting.emit.python_text import poly
 from tensmith.lifting.emit.python_writer import PythonWriter
-from tensmith.lifting.lifted import lookups, reads_arrays
+from tensmith.lifting.lifted import TO_THE_END, lookups, reads_arrays
 from tensmith.lifting.ranges import floored, of_dtype
 
-# Widths of a pad, before and behind each axis; what a slice to the end of an axis ends at.
+# Widths of a pad, before and behind each axis.
 Widths: TypeAlias = Sequence[tuple[int, int]]
-_TO_THE_END = 2**63 - 1
 
 # Source that targets share: a parameter as a Python integer.
 integer_helper = '''
@@ -311,8 +310,8 @@ def padded_extreme(w: PythonWriter, node: Node) -> Node | None:
 
 def _for_extreme(w: PythonWriter, node: Node) -> bool:
     """Whether a node is a pad for a maximum to find."""
-    readers = [other.op for other in w.program.nodes if node.output in other.inputs]
-    extreme = any(op in ("reduce_max", "reduce_min") for op in readers)
+    readers = w.program.consumers.get(node.output, ())
+    extreme = any(reader.op in ("reduce_max", "reduce_min") for reader in readers)
     return node.op == "pad" and extreme and any(before for before, _ in pad_widths(w, node))
 
 
@@ -364,7 +363,7 @@ def cut(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> Expressi
     starts, ends, axes = (numbers(w, name) for name in node.inputs[1:])
     parts = [":"] * len(w.shape(node.output))
     for axis, start, end in zip(axes, starts, ends):
-        parts[axis] = f"{start or ''}:{'' if end == _TO_THE_END else end}"
+        parts[axis] = f"{start or ''}:{'' if end == TO_THE_END else end}"
     while parts and parts[-1] == ":":
         parts.pop()
     return ExpressionText(f"{operands[0].atom}[{', '.join(parts)}]") if parts else operands[0]

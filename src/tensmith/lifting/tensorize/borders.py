@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensmith.formula.expr import Call, Choose, Num, Read, Reduce
 from tensmith.formula.poly import Poly
 from tensmith.formula.walk import loads, walk
+from tensmith.lifting.lifted import TO_THE_END
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term
 from tensmith.lifting.tensorize import positions
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 # How far is read before and behind the place of an element along each axis, of arrays by name.
 Reach: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
-_END = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -157,13 +157,14 @@ def _bordered(lowering: Lowering, read: Read, guarded: Mapping[int, GuardedAxis]
     places = {axis.variable: (place, axis.offset) for place, axis in guarded.items()}
     spans = [lowering.reach[read.tensor][places[axis][0]] if axis in places else (0, 0) for axis in axes]
     widths = [-low for low, _ in spans] + [high for _, high in spans]
-    whole, number = build.view(view, dtype, axes), lowering.number(Fraction(around.value), read.type)
-    padded = build.node("pad", (whole, build.constant(widths, "i64"), number), dtype, axes)
+    whole = build.view(view, dtype, axes)
     if not any(widths):
         return whole
+    number = lowering.number(Fraction(around.value), read.type)
+    padded = build.node("pad", (whole, build.constant(widths, "i64"), number), dtype, axes)
     cut = [place for place, axis in enumerate(axes) if axis in places and any(spans[place])]
     offsets = [places[axes[place]][1] for place in cut]
     starts = [offset - spans[place][0] for place, offset in zip(cut, offsets)]
-    ends = [offset - spans[place][1] or _END for place, offset in zip(cut, offsets)]
+    ends = [offset - spans[place][1] or TO_THE_END for place, offset in zip(cut, offsets)]
     bounds = (build.constant(each, "i64") for each in (starts, ends, cut))
     return build.node("slice", (padded, *bounds), dtype, axes)

@@ -15,6 +15,7 @@ from tensmith.ir import Node
 from tensmith.ir.names import take
 from tensmith.ir.onnx_schema import ELEMENT_CODES
 from tensmith.ir.program import make_node
+from tensmith.lifting.lifted import TO_THE_END
 from tensmith.lifting.summary import length_of
 
 
@@ -113,7 +114,7 @@ class Graph:
 
     def slice(self, value: str, axis: int, start: Dim, end: Dim | None) -> str:
         """value[start:end] along an axis; to the end where `end` is None."""
-        stop = self.const([2**63 - 1]) if end is None else self.vector([end])
+        stop = self.const([TO_THE_END]) if end is None else self.vector([end])
         return self.op("slice", [value, self.vector([start]), stop, self.const([axis])])
 
     def range(self, extent: Dim) -> str:
