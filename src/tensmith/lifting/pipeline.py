@@ -27,6 +27,7 @@ from tensmith.lifting.loops import Function
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.result import LiftResult, Work
 from tensmith.lifting.second import SecondReader
+from tensmith.lifting.source.clipped import with_whole_windows
 from tensmith.lifting.source.kept import with_kept_elements
 from tensmith.lifting.summarize import summarize
 from tensmith.lifting.summary import Summary
@@ -48,11 +49,15 @@ _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
 
 def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
-    """The closed forms of a function by derivation, else by a search of some seconds; a refusal is that of
-    derivation."""
+    """The closed forms of a function by derivation, as it is or with whole windows, else by a search of some
+    seconds; a refusal is that of derivation as it is."""
     try:
         return summarize(function)
     except Refusal:
+        whole = with_whole_windows(function)
+        if whole != function:
+            with suppress(Refusal):
+                return summarize(whole)
         from tensmith.lifting.synthesis.closed import complete
 
         try:

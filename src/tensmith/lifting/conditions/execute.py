@@ -332,6 +332,7 @@ class Executor:
             if any(each.text == said for each in self.world.summary.requires):
                 known.append(arena.negate(arena.eq(read, self.world.zero)))
         with self.under(*known):
+            divisor = self.world.folds.written_out(divisor)
             claim = arena.negate(arena.eq(divisor, self.world.zero))
             self.demand("definedness", "divisor is not 0", position, claim)
 

@@ -60,6 +60,7 @@ class Folds:
         if extent.constant is not None and extent.constant <= 0:
             return start
         if kind == "sum" and self.linear:
+            body = self._term_by_term(body)
             if extent.constant is not None and extent.constant <= _WINDOW:
                 places = (self.arena.number(k, "Int") for k in range(int(extent.constant)))
                 return self.arena.add(start, *(self.substitute(body, {position: k}) for k in places))
@@ -68,6 +69,18 @@ class Folds:
         if kind == "sum" and (mask := _mask(self.arena, position, body)) is not None:
             return self.arena.add(start, self._between(position, mask, extent))
         return self._closed(kind, position, body, start, extent)
+
+    def _term_by_term(self, body: ProofTerm) -> ProofTerm:
+        """A sum of which some parts are 0 unless something holds, with that asked of each of their terms."""
+        arena, total = self.arena, self.arena.number(0, body.sort)
+        for atoms, coefficient in monomials(body):
+            found = arena.poly({atoms: coefficient}, body.sort)
+            if len(atoms) == 1 and atoms[0].op == "ite" and not monomials(atoms[0].args[2]):
+                condition, then, otherwise = atoms[0].args
+                terms = (arena.poly({term: each * coefficient}, body.sort) for term, each in monomials(then))
+                found = arena.add(otherwise, *(arena.ite(condition, term, otherwise) for term in terms))
+            total = arena.add(total, found)
+        return total
 
     def _between(self, position: ProofTerm, mask: _Mask, extent: ProofTerm) -> ProofTerm:
         """A sum over the positions of a mask alone, counted from its first: what triangles sum too."""
@@ -157,6 +170,13 @@ class Folds:
                 body = self.renewed(found.body, values, seen)
                 seen[node] = self.fold(found.prefix.kind, found.position, body, start, extent)
         return seen[node]
+
+    def written_out(self, node: ProofTerm) -> ProofTerm:
+        """A node with its small sums written out."""
+        before, self.linear = self.linear, True
+        found = self.renewed(node, {}, {})
+        self.linear = before
+        return found
 
     def choose(self, condition: ProofTerm, a: ProofTerm, b: ProofTerm) -> ProofTerm:
         """a where the condition holds, else b; b alone where it is a whenever the condition, an equation of a

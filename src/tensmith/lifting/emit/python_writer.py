@@ -67,6 +67,7 @@ class PythonWriter:
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
         self.uses = _uses(program)
+        self.nonzero: set[str] = set()  # divisors with a guard
         self._texts: dict[str, ExpressionText] = {}
         self.function = lifted.function.name
         while self.function in reserved:
@@ -157,7 +158,8 @@ class PythonWriter:
         node = self.producer(name)
         text = self.target.input(self, self.inputs[name]) if node is None else self._node(node)
         simple = text.code.isidentifier() or text.literal
-        if not simple and (self.uses[name] > 1 or len(text.code) > _LONG):
+        long = len(text.code) > _LONG and (node is None or node.op != "cast")  # sums read what is cast
+        if not simple and (self.uses[name] > 1 or long):
             return self._assign(name, text)
         return text
 

@@ -98,8 +98,9 @@ def _nonzero(w: PythonWriter, node: Node) -> None:
     found = w.ranges[divisor]
     if found.low > 0 or found.high < 0 or w.constant(divisor) is not None:
         return
-    if _refused(w, divisor) or _replaced(w, divisor):
+    if divisor in w.nonzero or _refused(w, divisor) or _replaced(w, divisor):
         return
+    w.nonzero.add(divisor)
     required = [r.text for r in w.lifted.requires if r.kind == "nonzero"]
     number = w.value(divisor)
     zero = f"{number.code} == 0"

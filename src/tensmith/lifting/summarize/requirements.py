@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from tensmith.formula.expr import Call, Num, Read, Reduce, uncast
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
-from tensmith.formula.walk import walk
+from tensmith.formula.walk import loads, walk
 from tensmith.lifting.loops import may_share
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.bounds import below, bounds, from_zero, left_alone
@@ -17,7 +17,7 @@ from tensmith.lifting.summarize.plan import display
 from tensmith.lifting.summarize.state import Divisor
 from tensmith.lifting.summarize.substitution import varies
 from tensmith.lifting.summarize.wording import under
-from tensmith.lifting.summary import Requirement, Result, Term, no_zero, there
+from tensmith.lifting.summary import Requirement, Result, Term, length_symbol, no_zero, there
 from tensmith.lifting.text import text
 
 
@@ -43,7 +43,10 @@ def requirements(
 
 
 def _implied(requirement: Requirement, others: Iterable[Requirement]) -> bool:
-    """Whether it is a bound that another one, or no number at all, goes beyond: n >= -1 beside n >= 0."""
+    """Whether it is a bound that another one, or no number at all, goes beyond, as n >= -1 beside n >= 0, or
+    that a length is its own."""
+    if requirement.kind == "length" and requirement.poly is not None:
+        return requirement.poly == Poly.symbol(length_symbol(requirement.array, requirement.axis))
     if requirement.kind != "at_least" or requirement.poly is None or requirement.where:
         return False
     polys = [o.poly for o in others if o.kind == "at_least" and o.poly is not None and not o.where]
@@ -65,7 +68,7 @@ def _divisors(run: Execution) -> Iterator[Requirement]:
         if poly is not None and not varies(poly):
             raw, where = shown(poly, run), branches(run, divisor.scope)
             yield Requirement("nonzero", under(f"{display(raw)} != 0", where), raw, where=where)
-        else:
+        elif any(loads(term)):  # of counters and sizes the proof will tell
             divided = uncast(term, _keeps_bits)
             if not (isinstance(divided, Read) and divided.indices):
                 raise Refusal(

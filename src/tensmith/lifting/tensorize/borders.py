@@ -13,7 +13,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.walk import loads, walk
 from tensmith.lifting.lifted import TO_THE_END
 from tensmith.lifting.loops import dtype_of
-from tensmith.lifting.summary import Term
+from tensmith.lifting.summary import Term, first
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
@@ -70,9 +70,9 @@ def lower(lowering: Lowering, term: Choose) -> Tensor | None:
         term = replace(term, conditions=(-term.conditions[0] - 1,), then=term.otherwise, otherwise=term.then)
     then, otherwise = term.then, term.otherwise
     zero = isinstance(otherwise, Num) and otherwise.value == 0
-    if zero and isinstance(then, Choose) and then.otherwise == otherwise:
+    if isinstance(then, Choose) and then.otherwise == otherwise:
         return lowering.lower(replace(then, conditions=(*term.conditions, *then.conditions)))
-    if zero and isinstance(then, Reduce) and then.kind == "sum" and starts_plain(then):
+    if isinstance(then, Reduce) and _is_unit(otherwise, then):
         return lowering.lower(replace(then, body=replace(term, then=then.body)))
     reads = list(loads(then))
     for read in reads:
@@ -89,6 +89,11 @@ def lower(lowering: Lowering, term: Choose) -> Tensor | None:
             other = lowering.lower_guarded(otherwise, (mask, False))
             return lowering.build.elementwise("where", mask, value, other, dtype=dtype_of(term.type))
     return None
+
+
+def _is_unit(term: Term, fold: Reduce) -> bool:
+    """Whether a fold of nothing but a term, as often as you like, is that term."""
+    return term == first(fold) and (starts_plain(fold) or fold.kind in ("max", "min"))
 
 
 def _with(

@@ -189,6 +189,13 @@ class Build:
             return self.view(turned, tensor.dtype, axes)
         return self.node("transpose", (tensor,), tensor.dtype, axes, perm=tuple(order))
 
+    def with_spare(self, tensor: Tensor, axis: str) -> Tensor:
+        """A tensor with an element 0 behind the last along an axis."""
+        pads = [0] * (2 * len(tensor.axes))
+        pads[len(tensor.axes) + tensor.axes.index(axis)] = 1
+        bounds, zero = self.constant(pads, "i64"), self.constant(0, tensor.dtype)
+        return self.node("pad", (tensor, bounds, zero), tensor.dtype, tensor.axes)
+
     def size(self, extent: Poly, dtype: str) -> Tensor:
         """An extent as a value."""
         if extent.constant is not None:

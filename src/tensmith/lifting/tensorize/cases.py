@@ -108,10 +108,7 @@ def _spread(lowering: Lowering, tensor: Tensor, inner: str, bound: VariableBound
     """A tensor over the box of one variable as one over all of the variable's values."""
     build = lowering.build
     axis = tensor.axes.index(inner)
-    pads = [0] * (2 * len(tensor.axes))
-    pads[len(tensor.axes) + axis] = 1
-    zero = build.constant(0, tensor.dtype)
-    padded = build.node("pad", (tensor, build.constant(pads, "i64"), zero), tensor.dtype, tensor.axes)
+    padded = build.with_spare(tensor, inner)
     at = positions.value(lowering, Poly.symbol(bound.variable) - (bound.low or 0), "i64")
     behind = positions.value(lowering, build.extents[inner], "i64")
     holds = positions.mask(lowering, _conditions(bound))

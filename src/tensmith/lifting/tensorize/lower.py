@@ -151,8 +151,7 @@ class Lowering:
         if self.guarded and len(view.offset) == 1 and any(condition.axes for condition, _ in self.choices):
             steps = zip(view.steps[0], view.shape)
             falling = [step * (extent - 1) for step, extent in steps if (step.constant or 0) < 0]
-            before = not self.sizes.scope().proves(sum(falling, view.offset[0]))
-            if before and operators.holds_one(self, term, 0):
+            if not self.sizes.scope().proves(sum(falling, view.offset[0])):
                 return operators.gathered(self, term)
         if not self.guarded:
             self.certain.add((view.array, view.offset))

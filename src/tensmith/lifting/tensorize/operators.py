@@ -148,12 +148,8 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
     if len(places) > 1 or len(lowering.grid(term.tensor).strides) > 1:
         return _gather(lowering, call, {place: _reached(lowering, call, place) for place in places})
     (place,) = places
-    if lowering.choices and not holds_one(lowering, term, place):
-        raise Refusal(
-            f"'{term.tensor}' is read in some iterations only, and that it holds an element in the others is "
-            "not sure; write the loop so that its bounds are those of what is read"
-        )
-    return _gather(lowering, call, {place: _length(term.tensor, place)})
+    spare = bool(lowering.choices) and not holds_one(lowering, term, place)
+    return _gather(lowering, call, {place: _length(term.tensor, place)}, spare)
 
 
 def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:
@@ -232,16 +228,17 @@ def _required(lowering: Lowering, array: str, axis: int) -> list[Poly]:
     ]
 
 
-def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly]) -> Tensor:
+def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly], spare: bool = False) -> Tensor:
     """Elements whose subscripts along some axes, of so many elements, are tensors; the first one where it
-    may not be used."""
+    may not be used, or, of what may be empty, a spare one behind the last."""
     build, (named, *subscripts) = lowering.build, term.args
     assert isinstance(named, Read)
     own = {symbol for each in subscripts if isinstance(each, Size) for symbol in each.poly.symbols()}
     at = [each.poly if isinstance(each, Size) else Poly.of(0) for each in subscripts]
     found: list[tuple[str, Tensor]] = []
     for place, extent in places.items():
-        index = _index(lowering, named.tensor, subscripts[place])
+        other = build.size(lowering.sizes.extent(extent), "i64") if spare else None
+        index = _index(lowering, named.tensor, subscripts[place], other)
         variable = fresh("k")
         before = "" if own & set(index.axes) else next(iter(build.ordered(index.axes) or build.extents), "")
         build.insert(variable, lowering.sizes.extent(extent), before)
@@ -249,20 +246,22 @@ def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly]) -> Tenso
         found.append((variable, index))
     table = lowering.read(Read(named.tensor, tuple(at), term.type))
     for variable, index in found:
+        if spare:
+            table = build.with_spare(table, variable)
         table = _along(lowering, named.tensor, table, variable, index)
     return table
 
 
-def _index(lowering: Lowering, array: str, subscript: Term) -> Tensor:
-    """A subscript, 0 where what is read may not be used."""
+def _index(lowering: Lowering, array: str, subscript: Term, other: Tensor | None) -> Tensor:
+    """A subscript, another place or 0 where what is read may not be used."""
     build = lowering.build
     index = lowering.lower(subscript)
     index = index if index.dtype in ("i32", "i64") else build.cast(index, "i64")
     if lowering.guarded and not lowering.choices:
         raise Refusal(f"'{array}' is read where data says, and not in every iteration")
     for condition, side in reversed(lowering.choices):
-        first = build.constant(0, index.dtype)
-        sides = (index, first) if side else (first, index)
+        unused = build.constant(0, index.dtype) if other is None else build.cast(other, index.dtype)
+        sides = (index, unused) if side else (unused, index)
         index = build.elementwise("where", condition, *sides, dtype=index.dtype)
     return index
 

@@ -13,6 +13,7 @@ from tensmith.formula.expr import Call, Expr, Num, Read, SourcePosition, variabl
 from tensmith.formula.types import BOOL, INT
 from tensmith.lifting import assumptions, loops
 from tensmith.lifting.refusal import Refusal
+from tensmith.lifting.source.extremes import parts
 from tensmith.lifting.source.python.arithmetic import (
     binary,
     constant,
@@ -146,6 +147,13 @@ def _bound(
 
 def at_least_0(scope: PythonScope, number: ScalarValue, where: SourcePosition) -> None:
     """Asks that an integer is not negative: that a list one longer has an element of this number."""
+    for part in parts(number.expr, "minimum"):
+        one = ScalarValue(part, number.kind)
+        if not any(isinstance(each, Num) and each.value >= 0 for each in parts(part, "maximum")):
+            _has_element(scope, one, where)
+
+
+def _has_element(scope: PythonScope, number: ScalarValue, where: SourcePosition) -> None:
     number = scope.hold("count", number, where)
     longer = binary("add", number, constant(1, where), where).expr
     marks = scope.allocate("marks", ArrayKind(PY_INT, 1), (longer,), Num(0, INT, where), where)
