@@ -75,6 +75,7 @@ TRIANGLES = (
 NEIGHBOURS = "both_neighbours", "those_two_away"
 AROUND = "sum_of_neighbours", "laplace_repeating_rows"
 STRICT, CONVOLVED = ("", "strict_"), ("valid", "guarded")
+CLIPPED = "by_macros", "by_choices", "by_branches", "by_either", "as_long_as_both"
 # Calls that must be answered, whatever a lift requires: parameters in order, arrays by their lengths.
 ORDINARY = [
     *(("borders.c", "edge_padded", (n + 2 * r, n, n, r)) for n in (1, 2, 5) for r in (0, 1, 2, 7)),
@@ -144,6 +145,12 @@ ORDINARY = [
     *(("tiles.c", "nearest", (6, 20, 2, 3, rows, 4)) for rows in (1, 2, 5)),
     ("tiles.c", "both_rolled", (6, 6, 2, 3, 7, 4)),
     *(("tiles.c", "rolled_either_way", (5, 5, 5, s)) for s in (0, 2, 7)),
+    *(("clipped.c", name, (n, n, n)) for name in CLIPPED for n in (0, 1, 2, 5)),
+    *(("clipped.c", "rows_and_columns", (h, w, h * w, h * w)) for h in (0, 1, 4) for w in (0, 1, 3)),
+    *(("clipped.c", "full_convolution", (n, m, n, m, n + m - 1)) for n in (0, 1, 5) for m in (1, 2, 7)),
+    *(("clipped.py", "full_convolution", (n, m)) for n in (0, 1, 5) for m in (1, 2, 7)),
+    *(("clipped.py", "last_k", (5, k)) for k in (1, 2, 9)),
+    *(("clipped.py", "within_k", (5, k)) for k in (0, 2, 9)),
     *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),

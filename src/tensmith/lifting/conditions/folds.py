@@ -60,8 +60,8 @@ class Folds:
         if extent.constant is not None and extent.constant <= 0:
             return start
         if kind == "sum" and self.linear:
-            body = self._term_by_term(body)
             if extent.constant is not None and extent.constant <= _WINDOW:
+                body = self._term_by_term(body)
                 places = (self.arena.number(k, "Int") for k in range(int(extent.constant)))
                 return self.arena.add(start, *(self.substitute(body, {position: k}) for k in places))
             if 0 < len(monomials(body)) <= _MOST_TERMS:
