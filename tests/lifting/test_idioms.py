@@ -145,6 +145,13 @@ ORDINARY = [
     *(("tiles.c", "nearest", (6, 20, 2, 3, rows, 4)) for rows in (1, 2, 5)),
     ("tiles.c", "both_rolled", (6, 6, 2, 3, 7, 4)),
     *(("tiles.c", "rolled_either_way", (5, 5, 5, s)) for s in (0, 2, 7)),
+    *(
+        ("windows.c", "convolved_at_every_other", (h, w, h * w, 9, ((h + 1) // 2) * ((w + 1) // 2)))
+        for h in (1, 2, 5)
+        for w in (1, 4)
+    ),
+    ("windows.c", "layer_at_every_other", (2, 3, 5, 4, 40, 54, 3, 18)),
+    *(("windows.c", "filtered_at_every_third", (n, n, 5, n // 3)) for n in (0, 1, 3, 5, 9)),
     *(("clipped.c", name, (n, n, n)) for name in CLIPPED for n in (0, 1, 2, 5)),
     *(("clipped.c", "rows_and_columns", (h, w, h * w, h * w)) for h in (0, 1, 4) for w in (0, 1, 3)),
     *(("clipped.c", "full_convolution", (n, m, n, m, n + m - 1)) for n in (0, 1, 5) for m in (1, 2, 7)),

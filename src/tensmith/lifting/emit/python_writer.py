@@ -14,6 +14,7 @@ from tensmith.formula.functions import JOINS
 from tensmith.formula.poly import Poly
 from tensmith.ir import Node, Program, TensorType
 from tensmith.ir.names import take
+from tensmith.lifting.emit.every import every_so_many
 from tensmith.lifting.emit.expression import (
     AND,
     ARITHMETIC,
@@ -66,7 +67,13 @@ class PythonWriter:
         self.public: dict[str, str] = {}
         self.inputs: Mapping[str, Input] = {given.name: given for given in lifted.inputs}
         self.ranges = ranges(program)
-        self.uses = _uses(program)
+        self.every = {
+            node.output: every
+            for node in program.nodes
+            if (every := every_so_many(program, self.inputs, node)) is not None
+            and not self.is_view(node.inputs[0])  # a result must not be part of a parameter
+        }
+        self.uses = self._uses()
         self.nonzero: set[str] = set()  # divisors with a guard
         self._texts: dict[str, ExpressionText] = {}
         self.function = lifted.function.name
@@ -167,7 +174,7 @@ class PythonWriter:
         if node.op == "where" and self._alike(node) and self._plain(node.inputs[0]) is not None:
             sides = [self.value(name) for name in node.inputs[1:]]
             return self.chosen(node, self.condition(node.inputs[0]), sides)
-        names = node.inputs[:1] if node.op in ONE_VALUE else node.inputs
+        names = self._values_of(node)
         operands = [self.value(name) for name in names]
         if all(operand.literal for operand in operands) and node.op not in ("cast", "expand", "size"):
             if node.op in ON_SIZES and all(self.type(name).dtype in ("i64", "bool") for name in names):
@@ -177,6 +184,18 @@ class PythonWriter:
         if node.op == "where" and operands[0].literal and self._alike(node):
             return self.chosen(node, operands[0].code, operands[1:])
         return self.target.rule(node.op)(self, node, operands)
+
+    def _values_of(self, node: Node) -> tuple[str, ...]:
+        """The inputs that are values; the others the text spells out."""
+        return node.inputs[:1] if node.op in ONE_VALUE or node.output in self.every else node.inputs
+
+    def _uses(self) -> Counter[str]:
+        """How often each value is read as a value."""
+        found: Counter[str] = Counter(self.program.outputs)
+        for node in reversed(self.program.nodes):
+            if found[node.output]:
+                found.update(self._values_of(node))
+        return found
 
     def typed(self, text: ExpressionText, dtype: str) -> ExpressionText:
         """An operand where a plain number would not take the element type of what it meets."""
@@ -241,12 +260,3 @@ def literal(array: Array) -> ExpressionText:
     else:
         code = repr(number)
     return ExpressionText(code, SIGN if code.startswith("-") else ExpressionText(code).level, literal=True)
-
-
-def _uses(program: Program) -> Counter[str]:
-    """How often each value is read as a value."""
-    found: Counter[str] = Counter(program.outputs)
-    for node in reversed(program.nodes):
-        if found[node.output]:
-            found.update(node.inputs[:1] if node.op in ONE_VALUE else node.inputs)
-    return found

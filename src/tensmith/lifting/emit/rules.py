@@ -374,7 +374,12 @@ def gather(spelling: str) -> Rule:
     """Elements of `code` or `atom` by subscripts `at` along `axis`, which `before` names by as many axes."""
 
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
-        x, at, axis = operands[0], operands[1].code, node.attrs["axis"]
+        x, axis = operands[0], node.attrs["axis"]
+        if (every := w.every.get(node.output)) is not None:
+            behind = poly(every.step * every.count + every.start, w.names).code
+            step = f":{every.step}" if every.step > 1 else ""
+            return ExpressionText(f"{x.atom}[{':, ' * axis}{every.start or ''}:{behind}{step}]")
+        at = operands[1].code
         if reads_arrays(w.program, w.lifted.inputs, node.inputs[1]):
             at = w.assigned(node.inputs[1]).code
             x = _there(w, node, x, at)

@@ -14,7 +14,7 @@ from tensmith.formula.walk import loads, walk
 from tensmith.lifting.lifted import TO_THE_END
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import Term, first
-from tensmith.lifting.tensorize import positions
+from tensmith.lifting.tensorize import gathers, positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
 from tensmith.lifting.tensorize.reads import view_of
@@ -27,12 +27,21 @@ if TYPE_CHECKING:
 Reach: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
 
 
+# At most so many more elements than a window reaches behind its last place lie behind an array.
+_FARTHEST = 8
+
+
 @dataclass(frozen=True)
 class GuardedAxis:
-    """An axis that is read at a variable and an offset, where that lies inside."""
+    """An axis of `extent` elements, read at step * variable + offset where that lies inside. before, behind:
+    how many elements a border needs there."""
 
     variable: str
+    step: int
     offset: int
+    extent: Poly
+    before: int
+    behind: int
 
 
 def reach(term: Term) -> Reach:
@@ -119,19 +128,31 @@ def _guarded(lowering: Lowering, read: Read, conditions: tuple[Poly, ...]) -> di
         at, steps = parts[0].constant, parts[1]
         if len(steps) > 1:
             return None
-        if at is None or [step.constant for step in steps.values()] != [1]:
+        step = next((step.constant or 0 for step in steps.values()), 0)
+        if at is None or step < 1:
             continue
         (variable,) = steps
         alone = sum(variable in each.symbols() for each in read.indices) == 1
-        low, high = index, extents[variable] - 1 - index
+        extent = extents[variable]
+        if step > 1:
+            ends = (each + index + 1 for each in conditions)
+            extent = next((end for end in ends if not end.symbols() & extents.keys()), extent * step)
+        low, high = index, extent - 1 - index
         before, behind = lowering.reach[read.tensor][place]
-        if before == behind == 0 and not (at or left & {low, high}):
+        if step == 1 and before == behind == 0 and not (at or left & {low, high}):
             continue
-        held = (low in left or at >= 0) and (high in left or at <= 0)
+        held = (low in left or at >= 0) and (high in left or (at <= 0 and step == 1))
         if not (alone and held and before <= min(at, 0) <= max(at, 0) <= behind):
             return None
         left -= {low, high}
-        found[place] = GuardedAxis(variable, at)
+        if step > 1:
+            over = extent - 1 - step * (extents[variable] - 1)
+            known = lowering.sizes.scope().knowing((extents[variable] - 1,))
+            more = (more for more in range(_FARTHEST) if known.proves(over + more))
+            if (far := next(more, None)) is None:
+                return None
+            behind += far
+        found[place] = GuardedAxis(variable, step, at, extent, -before, behind)
     return None if left else found
 
 
@@ -150,26 +171,35 @@ def _vanishes(term: Term, read: Read) -> bool:
 
 
 def _bordered(lowering: Lowering, read: Read, guarded: Mapping[int, GuardedAxis], around: Num) -> Tensor:
-    """The elements at the offsets: a slice of the array with as much around it as the window needs."""
+    """The elements at the offsets: slices of the array with as much around it as the window needs, or what is
+    at every so many places of that."""
     build, dtype = lowering.build, dtype_of(read.type)
-    indices = [
-        Poly.symbol(guarded[place].variable) if place in guarded else index
-        for place, index in enumerate(read.indices)
-    ]
+    indices, along = list(read.indices), dict[str, GuardedAxis]()
+    for place, axis in guarded.items():
+        name = axis.variable
+        if axis.step > 1:
+            name = f"{axis.variable} of {read.tensor}, {place}"
+            build.insert(name, lowering.sizes.extent(axis.extent), before=axis.variable)
+        indices[place], along[name] = Poly.symbol(name), axis
     axes = build.ordered(symbol for index in indices for symbol in index.symbols())
     view = view_of(lowering.grid(read.tensor), indices, build.extents, axes)
     lowering.certain.add((view.array, view.offset))
-    places = {axis.variable: (place, axis.offset) for place, axis in guarded.items()}
-    spans = [lowering.reach[read.tensor][places[axis][0]] if axis in places else (0, 0) for axis in axes]
-    widths = [-low for low, _ in spans] + [high for _, high in spans]
-    whole = build.view(view, dtype, axes)
-    if not any(widths):
-        return whole
-    number = lowering.number(Fraction(around.value), read.type)
-    padded = build.node("pad", (whole, build.constant(widths, "i64"), number), dtype, axes)
-    cut = [place for place, axis in enumerate(axes) if axis in places and any(spans[place])]
-    offsets = [places[axes[place]][1] for place in cut]
-    starts = [offset - spans[place][0] for place, offset in zip(cut, offsets)]
-    ends = [offset - spans[place][1] or TO_THE_END for place, offset in zip(cut, offsets)]
-    bounds = (build.constant(each, "i64") for each in (starts, ends, cut))
-    return build.node("slice", (padded, *bounds), dtype, axes)
+    widths = [along[a].before if a in along else 0 for a in axes]
+    widths += [along[a].behind if a in along else 0 for a in axes]
+    found = build.view(view, dtype, axes)
+    if any(widths):
+        number = lowering.number(Fraction(around.value), read.type)
+        found = build.node("pad", (found, build.constant(widths, "i64"), number), dtype, axes)
+    cut = {place: along[a] for place, a in enumerate(axes) if a in along and along[a].step == 1}
+    cut = {place: axis for place, axis in cut.items() if axis.before or axis.behind}
+    if cut:
+        starts = [axis.offset + axis.before for axis in cut.values()]
+        ends = [axis.offset - axis.behind or TO_THE_END for axis in cut.values()]
+        bounds = (build.constant(each, "i64") for each in (starts, ends, list(cut)))
+        found = build.node("slice", (found, *bounds), dtype, axes)
+    for name, axis in along.items():
+        if axis.step > 1:
+            index = axis.step * Poly.symbol(axis.variable) + axis.offset + axis.before
+            at = positions.value(lowering, index, "i64")
+            found = gathers.along(lowering, read.tensor, found, name, at)
+    return found

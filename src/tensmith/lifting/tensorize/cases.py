@@ -60,7 +60,7 @@ def lower(lowering: Lowering, term: Choose) -> Tensor:
         if isinstance(term.otherwise, Num) and term.otherwise.value == 0:
             return then
     else:
-        then = lowering.lower_guarded(term.then, (mask, True))
+        then = lowering.lower_guarded(term.then, (mask, True), tests=term.conditions)
     return lowering.build.elementwise("where", mask, then, otherwise, dtype=dtype_of(term.type))
 
 

@@ -63,7 +63,7 @@ def by_axis(lowering: Lowering, term: Read) -> Tensor | None:
         inside = positions.mask(lowering, (index, extent - 1 - index))
         at = positions.value(lowering, index, "i64")
         at = build.elementwise("where", inside, at, build.size(extent, "i64"))
-        table = _along(lowering, term.tensor, build.with_spare(table, variable), variable, at)
+        table = along(lowering, term.tensor, build.with_spare(table, variable), variable, at)
     return table
 
 
@@ -163,7 +163,7 @@ def _gather(lowering: Lowering, term: Call, places: Mapping[int, Poly], spare: b
     for variable, index in found:
         if spare:
             table = build.with_spare(table, variable)
-        table = _along(lowering, named.tensor, table, variable, index)
+        table = along(lowering, named.tensor, table, variable, index)
     return table
 
 
@@ -181,7 +181,7 @@ def _index(lowering: Lowering, array: str, subscript: Term, other: Tensor | None
     return index
 
 
-def _along(lowering: Lowering, array: str, table: Tensor, variable: str, index: Tensor) -> Tensor:
+def along(lowering: Lowering, array: str, table: Tensor, variable: str, index: Tensor) -> Tensor:
     """A table with an axis replaced by those of the index into it."""
     build, axis = lowering.build, table.axes.index(variable)
     others = (*table.axes[:axis], *table.axes[axis + 1 :])

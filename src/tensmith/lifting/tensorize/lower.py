@@ -12,7 +12,7 @@ from tensmith.formula.poly import Poly
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.summary import StridedMemory, Summary, Term
-from tensmith.lifting.tensorize import cases, folds, operators, positions
+from tensmith.lifting.tensorize import cases, folds, gathers, operators, positions
 from tensmith.lifting.tensorize.affine import linear
 from tensmith.lifting.tensorize.borders import Reach, reach
 from tensmith.lifting.tensorize.build import Build, Tensor
@@ -29,6 +29,7 @@ class Lowering:
 
     guarded: inside a branch of a selection, where a divisor may be 0 at positions that are not chosen.
     choices: what is chosen there, as far as it is known over the index variables at hand.
+    tests: what is at least 0 there.
     checked: arrays whose elements are divisors that emitted code looks at, wherever they are divided by.
     masked: inside a sum over fewer positions than are computed, whose other elements are multiplied by 0.
     regrouped: whether sizes and arguments of 64 bits are added or multiplied otherwise than in the source.
@@ -41,6 +42,7 @@ class Lowering:
     build: Build = field(default_factory=Build)
     guarded: bool = False
     choices: tuple[Chosen, ...] = ()
+    tests: tuple[Poly, ...] = ()
     checked: set[tuple[str, str]] = field(default_factory=set)
     masked: bool = False
     regrouped: bool = False
@@ -98,25 +100,29 @@ class Lowering:
         self.reach = reach(term)
         return self.lower(term)
 
-    def lower_guarded(self, term: Term, *choices: Chosen) -> Tensor:
-        """The tensor of a term whose value is not used at every position, but where choices are made."""
-        before = self.guarded, self.choices
-        self.guarded, self.choices = True, (*self.choices, *choices)
+    def lower_guarded(self, term: Term, *choices: Chosen, tests: tuple[Poly, ...] = ()) -> Tensor:
+        """The tensor of a term whose value is not used at every position, but where choices are made.
+
+        tests: what is at least 0 where they are.
+        """
+        before = self.guarded, self.choices, self.tests
+        self.guarded, self.choices, self.tests = True, (*self.choices, *choices), (*self.tests, *tests)
         try:
             return self.lower(term)
         finally:
-            self.guarded, self.choices = before
+            self.guarded, self.choices, self.tests = before
 
     def lower_elsewhere(self, term: Term, left: Collection[str]) -> Tensor:
         """The tensor of a term over others in the place of index variables that are left: choices are known
         there if none varies over these."""
-        before = self.choices
-        if any(axis in left for condition, _ in before for axis in condition.axes):
+        before = self.choices, self.tests
+        if any(axis in left for condition, _ in self.choices for axis in condition.axes):
             self.choices = ()
+        self.tests = ()
         try:
             return self.lower(term)
         finally:
-            self.choices = before
+            self.choices, self.tests = before
 
     def _lower(self, term: Term) -> Tensor:
         match term:
@@ -145,14 +151,16 @@ class Lowering:
         """An input that holds the elements read, one for each value of the variables in the subscripts; what
         is at quotients and remainders of them is gathered, and so is what may lie before the array."""
         if any(linear(index, self.build.extents) is None for index in term.indices):
-            return operators.gathered(self, term)
+            return gathers.gathered(self, term)
+        if len(term.indices) > 1 and (found := gathers.by_axis(self, term)) is not None:
+            return found
         axes = self.build.ordered(symbol for index in term.indices for symbol in index.symbols())
         view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
         if self.guarded and len(view.offset) == 1 and any(condition.axes for condition, _ in self.choices):
             steps = zip(view.steps[0], view.shape)
             falling = [step * (extent - 1) for step, extent in steps if (step.constant or 0) < 0]
             if not self.sizes.scope().proves(sum(falling, view.offset[0])):
-                return operators.gathered(self, term)
+                return gathers.gathered(self, term)
         if not self.guarded:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)

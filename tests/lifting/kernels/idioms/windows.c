@@ -207,3 +207,57 @@ void not_the_middle(const int *x, const int *f, int *y, int n) {
         y[i] = s;
     }
 }
+
+void convolved_at_every_other(int h, int w, const float *x, const float *k, float *out) {
+  int oh = (h - 1) / 2 + 1, ow = (w - 1) / 2 + 1;
+  for (int i = 0; i < oh; i++)
+    for (int j = 0; j < ow; j++) {
+      float s = 0;
+      for (int u = 0; u < 3; u++)
+        for (int v = 0; v < 3; v++) {
+          int r = 2 * i + u - 1, c = 2 * j + v - 1;
+          if (r >= 0 && r < h && c >= 0 && c < w) s += x[r * w + c] * k[u * 3 + v];
+        }
+      out[i * ow + j] = s;
+    }
+}
+
+void layer_at_every_other(int ci, int co, int h, int w, const float *x, const float *f, const float *b, float *out) {
+  int oh = (h - 1) / 2 + 1, ow = (w - 1) / 2 + 1;
+  for (int o = 0; o < co; o++)
+    for (int i = 0; i < oh; i++)
+      for (int j = 0; j < ow; j++) {
+        float s = b[o];
+        for (int q = 0; q < ci; q++)
+          for (int u = 0; u < 3; u++)
+            for (int v = 0; v < 3; v++) {
+              int r = 2 * i + u - 1, c = 2 * j + v - 1;
+              if (r < 0 || r >= h || c < 0 || c >= w) continue;
+              s += x[(q * h + r) * w + c] * f[((o * ci + q) * 3 + u) * 3 + v];
+            }
+        out[(o * oh + i) * ow + j] = s > 0 ? s : 0;
+      }
+}
+
+void largest_around_every_other(int h, int w, const float *x, float *out) {
+  int oh = (h - 1) / 2 + 1, ow = (w - 1) / 2 + 1;
+  for (int i = 0; i < oh; i++)
+    for (int j = 0; j < ow; j++) {
+      float m = -1e30f;
+      for (int u = -1; u <= 1; u++)
+        for (int v = -1; v <= 1; v++) {
+          int r = 2 * i + u, c = 2 * j + v;
+          if (r >= 0 && r < h && c >= 0 && c < w && x[r * w + c] > m) m = x[r * w + c];
+        }
+      out[i * ow + j] = m;
+    }
+}
+
+void filtered_at_every_third(int n, const float *x, const float *k, float *out) {
+  for (int i = 0; i < n / 3; i++) {
+    float s = 0;
+    for (int t = 0; t < 5; t++)
+      if (3 * i + t - 2 >= 0 && 3 * i + t - 2 < n) s += x[3 * i + t - 2] * k[t];
+    out[i] = s;
+  }
+}
