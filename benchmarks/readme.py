@@ -131,7 +131,7 @@ def recovered(found: Results) -> Iterator[str]:
     documents = [name for name in ("recovered", "tasks_recovered") if name in found]
     for name, row in ((name, row) for each in documents for name, row in _rows(found, each).items()):
         smallest: dict[bool, Mapping[str, Any]] = {}  # the last one of each kind
-        for point in sorted(row["points"], key=lambda point: point["size_ratio"]):
+        for point in sorted(row["points"], key=lambda p: (round(p["size_ratio"], 2), p["speedup"])):
             smallest["recover" in point["lossy"]] = point
         unit = "% of the loss" if name in CASES and CASES[name].measure == "loss" else "points"
         beyond = [point for point in row["beyond"] if "recover" in point["lossy"]]
