@@ -11,11 +11,11 @@ from tensmith.lifting.lifted import Input
 
 
 class EverySoMany(NamedTuple):
-    """The places start, start + step, ..., `count` of them."""
+    """The places start, start + step, ..., `size` of them."""
 
     start: int
     step: int
-    count: Poly
+    size: Poly
 
 
 def every_so_many(program: Program, inputs: Mapping[str, Input], node: Node) -> EverySoMany | None:
@@ -31,5 +31,5 @@ def every_so_many(program: Program, inputs: Mapping[str, Input], node: Node) -> 
         number = int(program.constants[numbers[0]])
         start, step = (start + step * number, step) if made.op == "add" else (start, step * number)
         (place,) = others
-    count = inputs[place].positions if place in inputs else None
-    return EverySoMany(start, step, count) if count is not None and start >= 0 and step > 0 else None
+    size = inputs[place].positions if place in inputs else None
+    return EverySoMany(start, step, size) if size is not None and start >= 0 and step > 0 else None

@@ -376,7 +376,7 @@ def gather(spelling: str) -> Rule:
     def rule(w: PythonWriter, node: Node, operands: list[ExpressionText]) -> ExpressionText:
         x, axis = operands[0], node.attrs["axis"]
         if (every := w.every.get(node.output)) is not None:
-            behind = poly(every.step * every.count + every.start, w.names).code
+            behind = poly(every.step * every.size + every.start, w.names).code
             step = f":{every.step}" if every.step > 1 else ""
             return ExpressionText(f"{x.atom}[{':, ' * axis}{every.start or ''}:{behind}{step}]")
         at = operands[1].code

@@ -3,7 +3,7 @@ with a border around it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 Reach: TypeAlias = dict[str, tuple[tuple[int, int], ...]]
 
 
-# At most so many more elements than a window reaches behind its last place lie behind an array.
+# The most that the last place of a window with a stride lies behind an axis.
 _FARTHEST = 8
 
 
@@ -133,10 +133,9 @@ def _guarded(lowering: Lowering, read: Read, conditions: tuple[Poly, ...]) -> di
             continue
         (variable,) = steps
         alone = sum(variable in each.symbols() for each in read.indices) == 1
-        extent = extents[variable]
-        if step > 1:
-            ends = (each + index + 1 for each in conditions)
-            extent = next((end for end in ends if not end.symbols() & extents.keys()), extent * step)
+        extent = extents[variable] if step == 1 else _tested(index, conditions, extents)
+        if extent is None:
+            continue
         low, high = index, extent - 1 - index
         before, behind = lowering.reach[read.tensor][place]
         if step == 1 and before == behind == 0 and not (at or left & {low, high}):
@@ -144,16 +143,25 @@ def _guarded(lowering: Lowering, read: Read, conditions: tuple[Poly, ...]) -> di
         held = (low in left or at >= 0) and (high in left or (at <= 0 and step == 1))
         if not (alone and held and before <= min(at, 0) <= max(at, 0) <= behind):
             return None
+        far = 0 if step == 1 else _farther(lowering, step, extents[variable], extent)
+        if far is None:
+            return None
         left -= {low, high}
-        if step > 1:
-            over = extent - 1 - step * (extents[variable] - 1)
-            known = lowering.sizes.scope().knowing((extents[variable] - 1,))
-            more = (more for more in range(_FARTHEST) if known.proves(over + more))
-            if (far := next(more, None)) is None:
-                return None
-            behind += far
-        found[place] = GuardedAxis(variable, step, at, extent, -before, behind)
+        found[place] = GuardedAxis(variable, step, at, extent, -before, behind + far)
     return None if left else found
+
+
+def _tested(index: Poly, conditions: Sequence[Poly], extents: Mapping[str, Poly]) -> Poly | None:
+    """What a condition says that a subscript is below, where that is one number for all."""
+    ends = (condition + index + 1 for condition in conditions)
+    return next((end for end in ends if not end.symbols() & extents.keys()), None)
+
+
+def _farther(lowering: Lowering, step: int, count: Poly, extent: Poly) -> int | None:
+    """How far behind an axis the last of so many places is; None where that is not sure."""
+    known = lowering.sizes.scope().knowing((count - 1,))
+    left = extent - 1 - step * (count - 1)
+    return next((more for more in range(_FARTHEST) if known.proves(left + more)), None)
 
 
 def _vanishes(term: Term, read: Read) -> bool:
