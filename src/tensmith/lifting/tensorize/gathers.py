@@ -44,26 +44,32 @@ def gathered(lowering: Lowering, term: Read) -> Tensor:
 
 def by_axis(lowering: Lowering, term: Read) -> Tensor | None:
     """Elements of which tests say that they lie inside, along one axis after another: a spare one behind each
-    where they do not. None where no test is about an axis alone."""
+    where they do not. None where none is read with a stride, or no test is about its axis alone."""
     build, tests, indices = lowering.build, lowering.tests, list(term.indices)
-    guarded: list[tuple[str, Poly, Poly]] = []
+    guarded: dict[int, Poly] = {}
+    strided = False
     for place, index in enumerate(term.indices):
         lasts = [test + index for test in tests if not (test + index).symbols() & build.extents.keys()]
-        if index in tests and lasts:
-            variable, extent = fresh("k"), lowering.sizes.extent(lasts[0] + 1)
-            build.insert(variable, extent, before=next(iter(build.ordered(index.symbols())), ""))
-            indices[place] = Poly.symbol(variable)
-            guarded.append((variable, index, extent))
-    if not guarded:
+        own = build.ordered(index.symbols())
+        if index in tests and lasts and len(own) == 1:
+            guarded[place] = lowering.sizes.extent(lasts[0] + 1)
+            strided |= index.coefficient(own[0]) != 1
+    if not strided:
         return None
+    variables = {place: fresh("k") for place in guarded}
+    for place, variable in variables.items():
+        build.insert(variable, guarded[place], before=build.ordered(term.indices[place].symbols())[0])
+        indices[place] = Poly.symbol(variable)
     axes = build.ordered(symbol for each in indices for symbol in each.symbols())
     view = view_of(lowering.grid(term.tensor), indices, build.extents, axes)
     table = build.view(view, dtype_of(term.type), axes)
-    for variable, index, extent in guarded:
+    for place, extent in guarded.items():
+        index = term.indices[place]
         inside = positions.mask(lowering, (index, extent - 1 - index))
         at = positions.value(lowering, index, "i64")
         at = build.elementwise("where", inside, at, build.size(extent, "i64"))
-        table = along(lowering, term.tensor, build.with_spare(table, variable), variable, at)
+        table = build.with_spare(table, variables[place])
+        table = along(lowering, term.tensor, table, variables[place], at)
     return table
 
 
