@@ -10,7 +10,7 @@ unset variable) raises `Undefined`; a loop that does not end raises `Endless`.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -86,6 +86,19 @@ def run(function: Function, arguments: Sequence[Any], limit: int = 1_000_000) ->
     value = machine.block(function.body)
     held = [name for name in machine.arrays if name in machine.entry]
     return Outcome(value, {name: machine.arrays[name].data for name in held})
+
+
+def agreements(before: Function, after: Function, calls: Iterable[Sequence[Any]]) -> int:
+    """Of how many calls the first function has an outcome; AssertionError where the second has another."""
+    compared = 0
+    for arguments in calls:
+        try:
+            expected = run(before, arguments)
+        except Undefined:
+            continue
+        assert run(after, arguments) == expected, arguments
+        compared += 1
+    return compared
 
 
 class Machine:

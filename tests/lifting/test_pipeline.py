@@ -215,6 +215,16 @@ def test_endless_work_ends(monkeypatch, play):
     assert "the proof took too long" in result.reason
 
 
+def test_what_was_refused_stays_so_where_whole_windows_take_too_long(monkeypatch):
+    def summarize(found):
+        raise Refusal("a window of its own", SourcePosition(4, 9)) if found.name == "f" else TimeUp
+
+    monkeypatch.setattr(road, "summarize", summarize)
+    monkeypatch.setattr(road, "with_whole_windows", lambda found: function("g"))
+    with pytest.raises(Refusal, match="a window of its own"):
+        road.derive_or_search(function(), seconds=0.01)
+
+
 def test_the_limit_ends_with_its_block():
     def busy(seconds):
         end = time.process_time() + seconds

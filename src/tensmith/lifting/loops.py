@@ -315,14 +315,17 @@ def reads(part: object) -> set[str]:
 
 def writes(part: object) -> set[str]:
     """The variables and arrays of others that a part of a function changes."""
-    found, own = set(), set()
+    found = set()
     for node in nodes(part):
         match node:
             case Assign(name) | Store(name) | Append(name):
                 found.add(name)
-            case Declare(name) | Allocate(name):
-                own.add(name)
-    return found - own
+    return found - declares(part)
+
+
+def declares(part: object) -> set[str]:
+    """The variables and arrays of a part of a function's own."""
+    return {node.name for node in statements(part) if isinstance(node, Declare | Allocate)}
 
 
 def touches(part: object) -> set[str]:

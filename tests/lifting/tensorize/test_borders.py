@@ -21,6 +21,8 @@ from tensmith.verify.solve import discharge
 
 WINDOWS = KERNELS / "idioms" / "windows.py"
 NAMES = ("same_convolution", "life", "causal_filter", "three_channels", "life_by_lists", "heat")
+STRIDED = KERNELS / "idioms" / "windows.c"
+STRIDES = ("convolved_at_every_other", "largest_around_every_other", "sums_at_as_many_as_asked")
 
 
 @functools.cache
@@ -31,16 +33,30 @@ def lifted(path: Path) -> dict[str, LiftResult]:
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("target", TARGETS)
 def test_every_target_puts_a_border_around(target: str, name: str, tmp_path: Path) -> None:
-    if TARGETS[target].missing():
-        pytest.skip(f"{TARGETS[target].needs} are not installed")
     work = lifted(WINDOWS)[name].work.lifted
     assert work is not None
     assert {"pad", "slice"} <= {node.op for node in work.program.nodes}
+    check(target, WINDOWS, name, tmp_path)
+
+
+@pytest.mark.parametrize("name", STRIDES)
+@pytest.mark.parametrize("target", TARGETS)
+def test_every_target_takes_a_border_with_a_stride(target: str, name: str, tmp_path: Path) -> None:
+    check(target, STRIDED, name, tmp_path)
+
+
+def check(target: str, path: Path, name: str, folder: Path) -> None:
+    """What a target makes of a function answers as the function does."""
+    if TARGETS[target].missing():
+        pytest.skip(f"{TARGETS[target].needs} are not installed")
+    work = lifted(path)[name].work.lifted
+    assert work is not None
     for file, content in emitter_of(target).emit(work).files.items():
-        (tmp_path / file).write_bytes(content)
-    TARGETS[target].prepare([name], tmp_path)
-    source = harness.source_of(WINDOWS, work.function, None)
-    verdict = harness.judge(work, source, {target: TARGETS[target](work, tmp_path)}, 30)[target]
+        (folder / file).write_bytes(content)
+    TARGETS[target].prepare([name], folder)
+    library = None if path.suffix == ".py" else harness.build(path, list(lifted(path)), folder)
+    source = harness.source_of(path, work.function, library)
+    verdict = harness.judge(work, source, {target: TARGETS[target](work, folder)}, 30)[target]
     assert not verdict.wrong, verdict.wrong[0]
     assert verdict.compared > 10
 

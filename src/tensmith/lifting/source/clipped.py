@@ -19,8 +19,6 @@ from tensmith.formula.expr import Call, Expr, Num, Read
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import BOOL, INT
 from tensmith.lifting.loops import (
-    Allocate,
-    Append,
     Assign,
     Declare,
     Function,
@@ -28,10 +26,10 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Statement,
-    Store,
+    declares,
     nodes,
     reads,
-    statements,
+    writes,
 )
 from tensmith.lifting.source.extremes import Extreme, parts
 
@@ -248,8 +246,7 @@ def _poly(expression: Expr) -> Poly | None:
 
 def _changed(part: object) -> frozenset[str]:
     """What a part of a function declares or changes."""
-    found = {each.name for each in statements(part) if isinstance(each, Declare | Allocate | Assign)}
-    return frozenset(found | {each.array for each in statements(part) if isinstance(each, Store | Append)})
+    return frozenset(writes(part) | declares(part))
 
 
 def _loads(part: object) -> bool:

@@ -14,7 +14,6 @@ from typing import Any
 from tensmith.formula.expr import Num, Read, variable
 from tensmith.formula.types import MachineType
 from tensmith.lifting.loops import (
-    Allocate,
     Assign,
     Declare,
     Function,
@@ -23,6 +22,7 @@ from tensmith.lifting.loops import (
     Load,
     Loop,
     Statement,
+    declares,
     new_name,
     nodes,
     reads,
@@ -34,7 +34,7 @@ from tensmith.lifting.loops import (
 def with_kept_elements(function: Function) -> Function:
     """The function with every such element in a variable."""
     taken = {name for name, _ in function.fields}
-    return replace(function, body=tuple(_block(function.body, taken | _declared(function.body))))
+    return replace(function, body=tuple(_block(function.body, taken | declares(function.body))))
 
 
 def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
@@ -67,7 +67,7 @@ def _block(body: Sequence[Statement], taken: set[str]) -> Iterator[Statement]:
 def _later(rest: Sequence[Statement], load: Load, kept: Read) -> list[Statement]:
     """What follows the loop, with the element that it left, up to where a part of that changes."""
     parts = {load.array, *reads(load.indices)}
-    stop = next((n for n, each in enumerate(rest) if (writes(each) | _declared(each)) & parts), len(rest))
+    stop = next((n for n, each in enumerate(rest) if (writes(each) | declares(each)) & parts), len(rest))
     return [*_replaced(tuple(rest[:stop]), load, kept), *rest[stop:]]
 
 
@@ -79,17 +79,13 @@ def _kept(loop: Loop) -> Iterator[Load]:
     remembered = {each.name for each in assigned} & changed
     remembered -= {each.name for each in loop.body if isinstance(each, Assign)}
     remembered -= {each.name for each in assigned if each.name in reads(each.value)}
-    own = _declared(loop.body)
+    own = declares(loop.body)
     for load in nodes(loop.body):
         if isinstance(load, Load) and load not in asked and load.array not in changed | own:
             places = reads(load.indices)
             moving = places & changed
             if moving and moving <= remembered and not places & own and not _loads(load.indices):
                 yield load
-
-
-def _declared(part: object) -> set[str]:
-    return {each.name for each in statements(part) if isinstance(each, Declare | Allocate)}
 
 
 def _loads(part: object) -> bool:

@@ -186,21 +186,20 @@ def _bordered(lowering: Lowering, read: Read, guarded: Mapping[int, GuardedAxis]
     for place, axis in guarded.items():
         name = axis.variable
         if axis.step > 1:
-            name = f"{axis.variable} of {read.tensor}, {place}"
+            name = f"{axis.variable} of {axis.extent} of {read.tensor}, {place}"
             build.insert(name, lowering.sizes.extent(axis.extent), before=axis.variable)
         indices[place], along[name] = Poly.symbol(name), axis
     axes = build.ordered(symbol for index in indices for symbol in index.symbols())
     view = view_of(lowering.grid(read.tensor), indices, build.extents, axes)
     lowering.certain.add((view.array, view.offset))
-    widths = [along[a].before if a in along else 0 for a in axes]
-    widths += [along[a].behind if a in along else 0 for a in axes]
+    sides = [(along[a].before, along[a].behind) if a in along else (0, 0) for a in axes]
+    widths = [before for before, _ in sides] + [behind for _, behind in sides]
     found = build.view(view, dtype, axes)
     if any(widths):
         number = lowering.number(Fraction(around.value), read.type)
         found = build.node("pad", (found, build.constant(widths, "i64"), number), dtype, axes)
-    cut = {place: along[a] for place, a in enumerate(axes) if a in along and along[a].step == 1}
-    cut = {place: axis for place, axis in cut.items() if axis.before or axis.behind}
-    if cut:
+    places = (place for place, a in enumerate(axes) if any(sides[place]) and along[a].step == 1)
+    if cut := {place: along[axes[place]] for place in places}:
         starts = [axis.offset + axis.before for axis in cut.values()]
         ends = [axis.offset - axis.behind or TO_THE_END for axis in cut.values()]
         bounds = (build.constant(each, "i64") for each in (starts, ends, list(cut)))
