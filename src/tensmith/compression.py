@@ -345,6 +345,7 @@ def _space(
         layers(simplified) if hardware else {},
         run.target,
         sensitivities.of_all_layers,
+        sensitivities.of_step,
         cost=costs,
         allowed=allowed,
         begun=begun,

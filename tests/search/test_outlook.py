@@ -16,6 +16,8 @@ from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.kept import KEPT
+from tensmith.rewrite.lossy.channel_pruning import ChannelPruning
+from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.grid import PROBE_BITS
 from tensmith.rewrite.lossy.weights import find_layer, weighted_layers
 from tensmith.rewrite.method import LOSSY, Standing, apply_lossy
@@ -26,7 +28,6 @@ from tensmith.search.checkpoint import DATABASE, Checkpoint
 from tensmith.search.outlook import LayerOutlook, layer_outlooks, methods_found
 from tensmith.search.plan import Plan
 from tensmith.search.sensitivity import Sensitivity
-from tensmith.search.space import Space
 
 TARGET = load_target("raspberry-pi-5")
 PROGRAM = simplify(chain()).program
@@ -85,12 +86,12 @@ def test_channels_that_go_take_weights_on_both_sides(make: Callable[[], Program]
     """What is said of each layer is what is left when the search's first step was taken for every group."""
     program = simplify(make()).program
     found = of(layer_outlooks(program, TARGET), "channel_pruning")
-    method = LOSSY["channel_pruning"]
-    quarter = next(iter(method.challenges(READY, Space(program, (), target=TARGET).prospect)))
+    method = ChannelPruning()
     after = program
-    for step in quarter.steps:
-        plain = {**step.params, "criterion": "l1", "reconstruct": False}
-        after = apply_lossy(after, replace(step, params=plain), Interpreted())
+    for group in groups(program):
+        if step := method._narrower(group, 0.25):
+            plain = {**step.params, "criterion": "l1", "reconstruct": False}
+            after = apply_lossy(after, replace(step, params=plain), Interpreted())
     sizes = {layer.site: 4 * math.prod(layer.shape) for layer in weighted_layers(program)}
     left = {layer.site: 4 * math.prod(layer.shape) for layer in weighted_layers(after)}
     assert {site: row.bytes_after for site, row in found.items()} == {

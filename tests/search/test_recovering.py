@@ -27,9 +27,11 @@ from tensmith.search.candidate import Candidate, Status
 from tensmith.search.describe import describe_plan
 from tensmith.search.objective import Objective
 from tensmith.search.plan import Plan
-from tensmith.search.recovering import Recovering, expected_after, promise, promising, rounds
+from tensmith.search.recovering import Recovering, Recovery, expected_after, promise, promising, rounds
 
 OBJECTIVE = Objective(max_drop=0.5)
+# What loses 1.5 points comes to the budget.
+LITTLE = Recovery(1.5, 0.5)
 WEIGHTS = "0123456789abcdef" * 4
 
 
@@ -59,7 +61,7 @@ def test_what_nothing_within_the_budget_beats_is_trained_the_most_promising_firs
     beaten = candidate(7, 3.0, 1200, 5)
     alike = candidate(6, 2.0, 980, 4.9)
     near, small, hopeless = candidate(4, 1.0, 500, 5), candidate(3, 1.5, 250, 5), candidate(2, 60.0, 100, 5)
-    found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000, 3.0)
+    found = promising([within, beaten, alike, near, small, hopeless], OBJECTIVE, 4000, LITTLE)
     assert [each.plan.steps[0].params["default_bits"] for each in found] == [3, 4]
 
 
@@ -71,16 +73,16 @@ def test_of_plans_that_differ_in_the_price_of_bits_alone_the_best_is_trained() -
         return replace(one, id=plan.id, plan=plan)
 
     every = [priced(0.5, 1, 300), priced(1, 1.5, 200), priced(2, 4, 150)]
-    found = promising(every, OBJECTIVE, 4000, 3.0)
+    found = promising(every, OBJECTIVE, 4000, LITTLE)
     assert [each.plan.steps[0].params["price"] for each in found] == [1]
-    assert len(promising(every, Objective(max_drop=0.0), 4000, 3.0)) == 3, "bits stay as they came"
+    assert len(promising(every, Objective(max_drop=0.0), 4000, LITTLE)) == 3, "bits stay as they came"
 
 
 def test_what_was_trained_or_breaks_another_budget_is_not() -> None:
     small = candidate(3, 4.0, 250, 5)
     trained = replace(small, plan=small.plan.having(Step("recover", kind="lossy")))
-    assert promising([trained], OBJECTIVE, 4000, 3.0) == []
-    assert promising([small], Objective(max_drop=0.5, max_latency_ms=1), 4000, 3.0) == []
+    assert promising([trained], OBJECTIVE, 4000, LITTLE) == []
+    assert promising([small], Objective(max_drop=0.5, max_latency_ms=1), 4000, LITTLE) == []
 
 
 def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> None:
@@ -91,11 +93,23 @@ def test_a_doubling_of_the_drop_weighs_as_much_as_one_of_size_and_speed() -> Non
 
 def test_a_longer_training_goes_for_plans_that_lose_more() -> None:
     near, far = candidate(4, 1.0, 500, 5), candidate(3, 4.0, 250, 5)
-    first = [promising([near, far], OBJECTIVE, 4000, expected)[0] for expected in (3.0, 8.0)]
+    first = [promising([near, far], OBJECTIVE, 4000, Recovery(lost, 0.5))[0] for lost in (1.5, 8.0)]
     assert first == [near, far]
-    few, many = (expected_after(2592.0, step) for step in (0.2, 0.005))
-    assert 1 < few < many
-    assert expected_after(1.0, 0.5) == 1
+    few, many = (expected_after(2592.0, step, 0.5) for step in (0.2, 0.005))
+    assert 4 > few.left(4.0) > many.left(4.0)
+    assert expected_after(1.0, 0.5, 0.5) == Recovery(0.5, 0.5)
+
+
+def test_what_is_expected_to_hold_the_budget_comes_before_what_promises_more() -> None:
+    """Of what loses ten times the budget too much is left, however small it is."""
+    near, far = candidate(4, 1.0, 900, 5), candidate(3, 5.0, 60, 5)
+    assert promise(far, OBJECTIVE, 4000, LITTLE) > promise(near, OBJECTIVE, 4000, LITTLE)
+    assert promising([far, near], OBJECTIVE, 4000, LITTLE) == [near, far]
+
+
+def test_what_is_left_grows_less_than_what_is_lost() -> None:
+    recovery = Recovery(2.0, 0.5)
+    assert [recovery.left(drop) for drop in (8.0, 2.0, 0.5, 0.1, -1.0)] == [1.0, 0.5, 0.25, 0.1, -1.0]
 
 
 @pytest.mark.parametrize("seconds", [30.0, 1800.0, 7200.0])
@@ -135,7 +149,8 @@ def test_what_takes_longer_than_planned_is_made_up_for(
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 0.03)
     monkeypatch.setattr(Recovering, "_trained", trained)
     monkeypatch.setattr(Recovering, "_known", lambda *_: None)
-    monkeypatch.setattr(Recovering, "_expected", lambda *_: 3.0)
+    monkeypatch.setattr(Recovering, "_challenge", lambda *_: None)
+    monkeypatch.setattr(Recovering, "_expected", lambda *_: LITTLE)
     monkeypatch.setattr(Recovering, "_chosen", lambda *_: left)
     assert not recovering.recover(None, 5500.0)  # type: ignore[arg-type]
     assert len(given) == 7 and clock[0] < 1.05 * 5500
@@ -162,7 +177,7 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     monkeypatch.setattr(Recovering, "_with", lambda self, plan, step: plan)
     monkeypatch.setattr(Recovering, "_challenge", lambda *_: None)
     monkeypatch.setattr(Recovering, "_seconds_a_step", lambda *_: 100.0)
-    monkeypatch.setattr(Recovering, "_expected", lambda *_: 1.0)
+    monkeypatch.setattr(Recovering, "_expected", lambda *_: LITTLE)
     lessons = SimpleNamespace(course=course, forget_pilots=list)
     monkeypatch.setattr("tensmith.search.lessons.Lessons", lambda trials, kept: lessons)
     stopping = False
@@ -176,7 +191,7 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     taken.clear()
     trials.tried, stopping = [first, second], True
     assert recovering.recover(None, 900.0) and taken[0][:2] == (second.plan.id, 0)  # type: ignore[arg-type]
-    trials.checkpoint.note("recover/expected", 3.0)
+    trials.checkpoint.note("recover/expected", [1.5, 0.5])
     trials.checkpoint.note(f"recover/0/{second.plan.key}", Step("recover", kind="lossy").to_json())
     taken.clear()
     stopping = False
@@ -185,10 +200,8 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     assert trials.checkpoint.fact("recover/expected") is None, "a longer training looks anew"
 
 
-@pytest.mark.parametrize(("lost", "expected"), [(0.1, 8.0), (1.0, 2.0), (5.0, 1.0)])
-def test_a_short_training_tells_how_much_less_plans_are_to_lose(
-    lost: float, expected: float, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize(("lost", "left"), [(0.1, 0.25), (1.0, 1.0), (5.0, 2.0)])
+def test_a_short_training_tells_what_a_long_one_leaves(lost: float, left: float, tmp_path: Path) -> None:
     """The plan that promises most if training brings much is trained for it, once."""
     onnx.save(tiny_model(), tmp_path / "model.onnx")
     near, far = candidate(4, 0.8, 900, 5), candidate(2, 2.0, 250, 5)
@@ -203,7 +216,7 @@ def test_a_short_training_tells_how_much_less_plans_are_to_lose(
     lessons: Any = SimpleNamespace(pilot=pilot)
     recovering = Recovering(trials, tmp_path, print)
     found = [recovering._expected(lessons, 820.0, 0.5) for _ in range(2)]
-    assert found == pytest.approx([expected * (820 / 80) ** 0.125] * 2)
+    assert found == [Recovery(2.0, pytest.approx(left * (80 / 820) ** 0.125))] * 2
     assert taken == [(far.plan, pytest.approx(80))]
 
 
@@ -251,6 +264,7 @@ def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path)
     onnx.save(tiny_model(), tmp_path / "model.onnx")
     ruin, halve = (Step(name, kind="lossy") for name in ("channel_pruning", "magnitude_pruning"))
     trials: Any = SimpleNamespace(tried=[candidate(4, 2.0, 500, 5), candidate(3, 4.0, 400, 5)])
+    trials.checkpoint = Facts()
     trials.race = SimpleNamespace(run=SimpleNamespace(objective=OBJECTIVE, model=tmp_path / "model.onnx"))
 
     def attempt(plan: Plan) -> Candidate:
@@ -262,7 +276,7 @@ def test_what_took_one_plan_out_of_reach_is_not_tried_on_another(tmp_path: Path)
     space: Any = SimpleNamespace(
         challenges=lambda plan: (plan.having(step) for step in (ruin, halve) if len(plan.steps) == 1)
     )
-    Recovering(trials, Path(), lambda said: None)._challenge(space, math.inf, 3.0)
+    Recovering(trials, Path(), lambda said: None)._challenge(space, math.inf)
     added = [
         [step.rule for step in each.plan.steps if step.rule != "weight_only"] for each in trials.tried[2:]
     ]

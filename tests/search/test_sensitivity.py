@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 from tensmith.data import Subset, as_dataset, split
+from tensmith.errors import OutputError
 from tensmith.evaluate.calibrator import Calibrator
 from tensmith.evaluate.task import Measure, Task
 from tensmith.formula.poly import Poly
@@ -19,7 +21,13 @@ from tensmith.rewrite.lossy.weights import StoredWeights
 from tensmith.rewrite.method import LOSSY, Prospect, Standing
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
-from tensmith.search.sensitivity import Sensitivity, _compare, for_all_layers, layer_sensitivity
+from tensmith.search.sensitivity import (
+    Sensitivity,
+    _compare,
+    _Probe,
+    for_all_layers,
+    layer_sensitivity,
+)
 
 WIDTHS = (8, 16, 32, 64, 8, 8)
 SITES = [f"h{number}" for number in range(len(WIDTHS) - 1)]
@@ -45,7 +53,8 @@ def view() -> Subset:
 
 
 def probed(program: Program, view: Subset, seconds: float) -> dict[str, Sensitivity]:
-    return layer_sensitivity(program, view, None, Calibrator(view, None, 1), 1, seconds)
+    probe = _Probe.of(program, view, None, 1, seconds / 6)
+    return layer_sensitivity(program, probe, Calibrator(view, None, 1), seconds)
 
 
 def test_every_layer_is_probed_in_time(program: Program, view: Subset) -> None:
@@ -162,6 +171,7 @@ def test_classes_of_one_sample_need_no_axis_of_samples(program: Program, view: S
 def test_flips_are_told_where_answers_tell_something_apart(
     measure: Measure, flips: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(sensitivity.Sensitivities, "_probe", None)
     monkeypatch.setattr(sensitivity, "layer_sensitivity", lambda *_: {"h": Sensitivity(0.1, 2.5)})
     monkeypatch.setattr(sensitivity, "for_all_layers", lambda _, found: found)
     run: Any = MagicMock(task=Task(measure))
@@ -175,3 +185,21 @@ def test_flips_are_told_where_answers_tell_something_apart(
 def test_answers_that_are_no_numbers_are_no_small_damage() -> None:
     before, after = np.array([[0.0, 1.0]]), np.array([[np.nan, 1.0]])
     assert _compare([[before]], [[after]]).divergence > 100 > _compare([[before]], [[before]]).divergence
+
+
+def test_what_a_step_alone_costs_is_measured_once(program: Program, view: Subset, tmp_path: Path) -> None:
+    """In the unit of the layers'; what cannot be done costs much, and damage is told."""
+    splits = MagicMock(calibration=view)
+    run: Any = MagicMock(task=Task("accuracy"), splits=splits, judging_threads=1, time_budget=60.0)
+    checkpoint = Checkpoint(tmp_path / "run.sqlite")
+    known = sensitivity.Sensitivities(run, program, Calibrator(view, None, 1), checkpoint)
+    fine, coarse = (LOSSY["weight_only"].step(default_bits=bits, stored="floats") for bits in (5, 2))
+    nowhere = LOSSY["low_rank"].step("nowhere", rank=1)
+    costs = [known.of_step(step) for step in (fine, coarse, nowhere)]
+    assert 0 < 4 * costs[0] < costs[1] and costs[2] == sensitivity._BROKEN
+    again = sensitivity.Sensitivities(MagicMock(), MagicMock(), MagicMock(), checkpoint)
+    assert [again.of_step(step) for step in (fine, coarse, nowhere)] == costs
+    checkpoint.note(f"sensitivity/{json.dumps(fine.to_json(), sort_keys=True)}", "none")
+    with pytest.raises(OutputError, match="damaged"):
+        again.of_step(fine)
+    checkpoint.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 from test_beam import SENSITIVITY, two_layers
 
-from lossy_samples import Net, chain
+from lossy_samples import Net, chain, residual
 from tensmith.errors import ProgramError
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.rewrite.calibration import Calibration
@@ -100,7 +101,7 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     found = list(space.challenges(plan))
     taken = [[step.rule for step in each.steps] for each in found]
     assert taken.count(["int8"]) == 3 and ["magnitude_pruning", "int8"] in taken
-    assert sum(rules[0] == "channel_pruning" and rules[-1] == "int8" for rules in taken) == 3
+    assert sum(rules[0] == "channel_pruning" and rules[-1] == "int8" for rules in taken) == 5
     bits = [each.steps[0].params for each in found if len(each.steps) == 1]
     assert [params["default_bits"] for params in bits] == [4, 3, 2] and "bits" not in bits[0]
     narrow = next(each for each in found if each.steps[0].rule == "channel_pruning")
@@ -108,12 +109,37 @@ def test_challenges_go_beyond_what_a_plan_takes() -> None:
     deeper = [cut for cut in again if cut != before]
     assert deeper and all(cut[site] >= gone for cut in deeper for site, gone in before.items())
     assert list(space.challenges(Plan())) == []
-    timed = Space(chain(), ("onnxruntime",), layer_seconds={"v0": 1.0})
-    cut = [[s.site for s in each.steps if s.rule == "channel_pruning"] for each in timed.challenges(plan)]
-    assert [sites for sites in cut if sites] == [["v6"], *[["v0", "v3", "v6"]] * 2, *[["v0"]] * 2]
     line = Plan((LOSSY["int8"].step(rounding="coded", price=0.5, worth={"v0": 1.0}),))
     alone = [each.steps[0].params for each in space.challenges(line) if len(each.steps) == 1]
     assert [params["price"] for params in alone] == [1.0, 2.0, 4.0]
+
+
+def test_ever_more_channels_go_that_take_most_time_for_what_they_lose() -> None:
+    """A part of each, first of the one that loses least."""
+    net = Net()
+    value = "x"
+    for width in (64, 64, 40):
+        value = net.op("relu", net.conv(value, width, 1))  # v0, v2, v4
+    seconds, lost = {"v0": 1.0, "v2": 1.0, "v4": 1.0}, {"v0": 1.0, "v2": 0.01, "v4": 0.1}
+    space = Space(net.program(net.head(value)), ("onnxruntime",), seconds, lost=lambda step: lost[step.site])
+    plan = Plan((LOSSY["int8"].step(calibration="minmax", default_bits=8),))
+    found = list(filter(None, map(cuts, space.challenges(plan))))
+    assert found[0] == {"v2": 0.25} and found[-1].keys() == lost.keys() and 4 < len(found) <= 8
+    for less, more in itertools.pairwise(found):
+        assert all(more[site] >= share for site, share in less.items()) and less != more
+    begun = plan.having(LOSSY["channel_pruning"].step("v2", ratio=0.75, multiple=16))
+    assert all(each["v2"] == 0.75 for each in filter(None, map(cuts, space.challenges(begun))))
+
+
+def test_layers_that_go_as_a_whole_are_not_spoken_of() -> None:
+    """What lists them leaves them out, and no channels of theirs go."""
+    program = residual()
+    space = Space(program, ("onnxruntime",), dict.fromkeys(("v2", "v4", "v8"), 1.0))
+    branch = LOSSY["branch_pruning"].step("v2")
+    bits = LOSSY["int8"].step(calibration="minmax", default_bits=8, bits={"v2": 4, "v8": 4}, skip=["v4"])
+    narrow = LOSSY["channel_pruning"].step("v2", ratio=0.5, multiple=1)
+    (after, low) = space.fitted(Plan.of((branch, narrow, bits))).steps
+    assert (after, low.params["bits"], low.params["skip"]) == (branch, {"v8": 4}, [])
 
 
 def test_channels_go_by_quarters_of_two_groups_at_a_time() -> None:

@@ -24,6 +24,8 @@ STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
 # Bits of all weights that are worth trying where training follows; times the price of memory, where codes are
 # chosen by what they cost: at one size, those lose less before training.
 _CHALLENGING_BITS, _CHALLENGING_PRICES = (4, 3, 2), (2, 4, 8)
+# Nats of what shows no damage.
+LEAST_DAMAGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -33,8 +35,8 @@ class Prospect:
     program: the simplified one. bits: the most that a weight may take on the device. precisions: those beside
     fp32 in which an engine at hand multiplies fast. seconds: roofline time of each layer by site, empty where
     no device is in sight. divergence: by layer, nats a sample at coarse weights; in_bytes: where it
-    alone is in 8 bits, with what goes into it, if that is known. Both are asked for late, as they are
-    measured.
+    alone is in 8 bits, with what goes into it, if that is known; lost: nats a sample where a step alone acts.
+    All three are asked for late, as they are measured.
     """
 
     program: Program
@@ -43,6 +45,13 @@ class Prospect:
     seconds: Mapping[str, float]
     divergence: Callable[[], Mapping[str, float]]
     in_bytes: Callable[[], Mapping[str, float]] = dict
+    lost: Callable[[Step], float] = lambda _: 0.0
+
+    def worth(self, sites: Iterable[str]) -> float:
+        """The roofline time of some layers for the divergence that changing them risks."""
+        damage, layers = self.divergence(), [*sites]
+        risked = sum(damage.get(site, 0.0) for site in layers)
+        return sum(self.seconds.get(site, 0.0) for site in layers) / (risked + LEAST_DAMAGE)
 
     def most_sensitive(self, damage: Mapping[str, float], skipped: int) -> list[str] | None:
         """The layers of most damage for their time: twice as many as are skipped, up to half."""
@@ -135,6 +144,10 @@ class Method(ABC):
     def sites(self, program: Program) -> Iterator[str]:
         """Where the method can act; one EVERYWHERE for methods that treat the program as a whole."""
         yield EVERYWHERE
+
+    def removed(self, program: Program, site: str) -> Iterable[str]:
+        """The layers that a step of it removes as a whole: other steps of a plan say nothing of them."""
+        return ()
 
     @abstractmethod
     def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:

@@ -44,25 +44,47 @@ _NOTICEABLE = 1.05
 _SMALLEST_BUDGET = 0.1
 # What the checkpoint's facts about training are called: courses that are over, the plans of the training that
 # is under way (none of one that ended), how many of their courses were over before it, a step's seconds, and
-# how many times less plans are to lose after it.
+# what it is expected to leave: of what one loses, how much.
 _FACT, _CHOSEN, _BEFORE, _STEP = "recover/", "recover", "recover/before", "recover/step"
 _EXPECTED = "recover/expected"
 # Of the time: for plans beyond the budget to be found first, and for a trial training of one of them.
 _LOOKING, _PILOT = 0.1, 0.08
-# How many times less plans are to lose as that one is chosen, which tells how many it is; a training so many
-# times as long brings that power of it again.
-_HOPED, _LONGER = 4.0, 0.125
+# A plan that loses so many budgets is hoped to come to one; a training so many times as long as a trial
+# leaves that power of it less.
+_HOPED, _LONGER = 16.0, 0.125
+
+
+@dataclass(frozen=True)
+class Recovery:
+    """What training leaves of what plans lose: `after` where one loses `before`, and of others by the square
+    root of what they lose: what goes first of many channels comes back sooner than what goes last."""
+
+    before: float
+    after: float
+
+    def left(self, drop: float) -> float:
+        """Of so large a drop."""
+        return min(drop, self.after * math.sqrt(max(drop, 0.0) / self.before))
+
+
+def _budget(objective: Objective) -> float:
+    return max(objective.max_drop, _SMALLEST_BUDGET)
+
+
+def _hoped(objective: Objective) -> Recovery:
+    """What much training might leave."""
+    return Recovery(_HOPED * _budget(objective), _budget(objective))
 
 
 def promise(
-    candidate: Candidate, objective: Objective, original_bytes: float, expected: float = 1.0
+    candidate: Candidate, objective: Objective, original_bytes: float, expected: Recovery | None = None
 ) -> float:
-    """Doublings of speed and size, less those of the drop over the budget if it were so many times less."""
+    """Doublings of speed and size, less those of the drop over the budget, as it is or is expected to be."""
     assert candidate.drop is not None
     gains = math.log2(candidate.metrics["speedup"].value) + math.log2(original_bytes / candidate.bytes)
-    budget = max(objective.max_drop, _SMALLEST_BUDGET)
-    over = max(candidate.drop.value, budget) / budget / expected
-    return gains / 2 - max(0.0, math.log2(over))
+    drop, budget = candidate.drop.value, _budget(objective)
+    left = drop if expected is None else expected.left(drop)
+    return gains / 2 - math.log2(max(left, budget) / budget)
 
 
 def _in_reach(candidate: Candidate) -> bool:
@@ -71,12 +93,12 @@ def _in_reach(candidate: Candidate) -> bool:
 
 
 def promising(
-    tried: Iterable[Candidate], objective: Objective, original_bytes: float, expected: float
+    tried: Iterable[Candidate], objective: Objective, original_bytes: float, expected: Recovery
 ) -> list[Candidate]:
     """Candidates over the drop budget alone that none within it, or hardly, beats in size and latency.
 
-    expected: how many times less they are to lose after training. Of those that differ in the price of bits
-    alone it is the best one: training finds the bits that the drop budget bears, where there is one.
+    Those that are expected to come within it are first. Of those that differ in the price of bits alone it is
+    the best one: training finds the bits that the drop budget bears, where there is one.
     """
     measured = list(filter(_in_reach, tried))
     within = [c for c in measured if c.holds]
@@ -93,8 +115,13 @@ def promising(
         and not candidate.plan.is_trained
         and not beaten(candidate)
     ]
+
+    def rank(candidate: Candidate) -> tuple[bool, float]:
+        beyond = candidate.drop is not None and expected.left(candidate.drop.value) > _budget(objective)
+        return beyond, -promise(candidate, objective, original_bytes, expected)
+
     front = pareto(found, lambda c: (c.bytes, c.latency, c.drop.value if c.drop else 0.0))
-    ranked = sorted(front, key=lambda c: -promise(c, objective, original_bytes, expected))
+    ranked = sorted(front, key=rank)
     if objective.max_drop > 0:
         best: dict[Plan, Candidate] = {}
         for candidate in ranked:
@@ -132,13 +159,13 @@ def rounds(seconds: float, candidates: int, step: float) -> list[tuple[int, floa
     return [(count >> turn, first * 2**turn) for turn in range(count.bit_length())] if candidates else []
 
 
-def expected_after(seconds: float, step: float) -> float:
-    """How many times less a plan is to lose after all rounds of so long a training.
+def expected_after(seconds: float, step: float, budget: float) -> Recovery:
+    """What all rounds of so long a training leave, where nothing is known.
 
     step: the seconds of one.
     """
     whole = sum(share for _, share in rounds(seconds, _MOST, step))
-    return max(1.0, math.sqrt(whole / step / _FIRST_STEPS))
+    return Recovery(max(1.0, math.sqrt(whole / step / _FIRST_STEPS)) * budget, budget)
 
 
 def _share(seconds: float, count: int) -> float:
@@ -166,11 +193,12 @@ class Recovering:
         until, training = time.monotonic() + seconds, (1 - _LOOKING - _PILOT) * seconds
         lessons = Lessons(self.trials, self.kept)
         step = self._seconds_a_step(lessons)
+        self._challenge(space, time.monotonic() + _LOOKING * seconds)
         expected = self._expected(lessons, training, step)
         if expected is None:
             return True
         lessons.forget_pilots()
-        left = self._chosen(space, _LOOKING * seconds, expected)
+        left = self._chosen(expected)
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         planned = rounds(training, len(left), step)
@@ -233,14 +261,16 @@ class Recovering:
         checkpoint.note(_STEP, step)
         return step
 
-    def _expected(self, lessons: Lessons, training: float, step: float) -> float | None:
-        """How many times less plans are to lose after so long a training: as a short one of a plan tells that
-        promises most if it is many times. None where Ctrl-C ended that one."""
+    def _expected(self, lessons: Lessons, training: float, step: float) -> Recovery | None:
+        """What so long a training leaves of what plans lose, as a trial tells of the one that promises most
+        if it brings much. None where Ctrl-C ended that."""
         checkpoint, objective = self.trials.checkpoint, self._objective
         if (known := checkpoint.fact(_EXPECTED)) is not None:
-            return float(known)
-        expected, seconds = expected_after(training, step), training * _PILOT / (1 - _LOOKING - _PILOT)
-        tried = promising(self.trials.tried, objective, self._original_bytes, _HOPED)
+            return Recovery(*known)
+        budget = _budget(objective)
+        expected = expected_after(training, step, budget)
+        seconds = training * _PILOT / (1 - _LOOKING - _PILOT)
+        tried = promising(self.trials.tried, objective, self._original_bytes, _hoped(objective))
         if tried and tried[0].drop is not None and seconds >= _LEAST_SECONDS:
             self.trials.progress(f"training {tried[0].id} for {seconds:.0f} s, to see what it brings")
             try:
@@ -251,18 +281,17 @@ class Recovering:
             else:
                 if found.stopped:
                     return None
-                least = max(objective.max_drop, _SMALLEST_BUDGET) / 2
-                times = tried[0].drop.value / max(found.lost, least)
-                expected = max(1.0, times) * (training / seconds) ** _LONGER
-        checkpoint.note(_EXPECTED, expected)
+                before = max(tried[0].drop.value, budget)
+                after = min(max(found.lost, budget / 2), before) * (seconds / training) ** _LONGER
+                expected = Recovery(before, after)
+        checkpoint.note(_EXPECTED, [expected.before, expected.after])
         return expected
 
-    def _chosen(self, space: Space, seconds: float, expected: float) -> list[Candidate]:
+    def _chosen(self, expected: Recovery) -> list[Candidate]:
         """What is worth training, best first; a training that was stopped goes on with the same plans."""
-        trials, until = self.trials, time.monotonic() + seconds
+        trials = self.trials
         known = trials.checkpoint.fact(_CHOSEN)
         if not known:
-            self._challenge(space, until, expected)
             found = promising(trials.tried, self._objective, self._original_bytes, expected)
             trials.checkpoint.note(_BEFORE, {each.plan.key: self._courses(each.plan) for each in found})
             trials.checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
@@ -271,15 +300,17 @@ class Recovering:
         plans = map(Plan.from_json, known)
         return [tried.get(plan.key) or trials.attempt(plan) for plan in plans]
 
-    def _challenge(self, space: Space, until: float, expected: float) -> None:
-        """Tries plans that lose much, next to the most promising ones so far, as long as there is time.
+    def _challenge(self, space: Space, until: float) -> None:
+        """Tries plans that lose much, next to the most promising ones so far, as long as there is time; none
+        where a training goes on.
 
         Plans that lose the same are one here, and what took one out of reach is not tried on another.
         """
-        opened: set[Plan] = set()
-        hopeless: set[str] = set()
+        if self.trials.checkpoint.fact(_CHOSEN):
+            return
+        opened, hopeless, hoped = set[Plan](), set[str](), _hoped(self._objective)
         while waiting := [c for c in self.trials.tried if _losing(c.plan) not in opened and _in_reach(c)]:
-            best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, expected))
+            best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, hoped))
             opened.add(_losing(best.plan))
             for plan in space.challenges(best.plan):
                 change = Plan(tuple(step for step in plan.steps if step not in best.plan.steps)).key

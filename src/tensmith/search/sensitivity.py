@@ -1,11 +1,16 @@
-"""How much each layer's precision matters: the change of the answers when its weights alone get coarse."""
+"""How much each layer's precision matters: the change of the answers when its weights alone get coarse.
+
+What any other step costs by itself is told in the same unit, by the same samples.
+"""
 
 from __future__ import annotations
 
+import json
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -24,15 +29,15 @@ from tensmith.progress import Progress, silent
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.grid import PROBE_BITS, can_make_up, on_grid
 from tensmith.rewrite.lossy.weights import StoredWeights, stored_weights
-from tensmith.rewrite.method import LOSSY
-from tensmith.rewrite.rule import EVERYWHERE
+from tensmith.rewrite.method import LOSSY, apply_lossy
+from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.run import RunDescription
 
 # Nats of answers that are no numbers.
 _BROKEN = 1e3
-# What the checkpoint's fact is called.
-_FACT = "sensitivity"
+# What the checkpoint's facts are called: of all layers, and how that of a step begins.
+_FACT, _OF_STEP = "sensitivity", "sensitivity/"
 # Of the time budget, for probing all layers: with coarse weights, and of that so much more in bytes.
 _COARSE_SHARE, _IN_BYTES_SHARE = 0.05, 0.6
 BUDGET_SHARE = (1 + _IN_BYTES_SHARE) * _COARSE_SHARE
@@ -82,16 +87,31 @@ class Sensitivities:
         self.found |= known_sensitivities(self.checkpoint)
         return for_all_layers(self.program, self.found)
 
+    def of_step(self, step: Step) -> float:
+        """The divergence where a lossy step alone acts on the program, as first measured."""
+        fact = _OF_STEP + json.dumps(step.to_json(), sort_keys=True)
+        if (known := self.checkpoint.fact(fact)) is None:
+            known = _BROKEN
+            with spared():
+                after = apply_lossy(self.program, step, self.calibration)
+                known = self._probe.compared(after).divergence
+            self.checkpoint.note(fact, known)
+        if not isinstance(known, float):
+            raise self.checkpoint.damaged(TypeError(f"{fact} is no number"))
+        return known
+
+    @cached_property
+    def _probe(self) -> _Probe:
+        run = self.run
+        seconds = _COARSE_SHARE * run.time_budget / (len(stored_weights(self.program)) + 1)
+        return _Probe.of(
+            self.program, run.splits.calibration, run.task.preprocess, run.judging_threads, seconds
+        )
+
     def _measured(self) -> dict[str, Sensitivity]:
         run = self.run
-        found = layer_sensitivity(
-            self.program,
-            run.splits.calibration,
-            run.task.preprocess,
-            self.calibration,
-            run.judging_threads,
-            _COARSE_SHARE * run.time_budget,
-        )
+        seconds = _COARSE_SHARE * run.time_budget
+        found = layer_sensitivity(self.program, self._probe, self.calibration, seconds)
         if run.task.tells_apart:
             return found
         return {site: replace(each, flips=None) for site, each in found.items()}
@@ -114,14 +134,9 @@ def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
 
 
 def layer_sensitivity(
-    program: Program,
-    view: Subset,
-    preprocess: Preprocess | None,
-    calibration: Calibration,
-    threads: int,
-    seconds: float,
+    program: Program, probe: _Probe, calibration: Calibration, seconds: float
 ) -> dict[str, Sensitivity]:
-    """Sensitivity of layers by site, on as many samples as `seconds` allow.
+    """Sensitivity of layers by site.
 
     The largest layers come first, and one is always probed; those that time does not reach are left out.
     Divergence is KL(original || probed) of the softmax of the first output (Kullback and Leibler 1951), and
@@ -131,13 +146,12 @@ def layer_sensitivity(
     another; and in a time of its own, what 8 bits do to each layer.
     """
     layers = sorted(stored_weights(program), key=lambda layer: -math.prod(layer.shape))
-    inputs, reference = _reference(program, view, preprocess, threads, seconds / (len(layers) + 1))
 
     def probed(layer: StoredWeights, rounding: str) -> Sensitivity:
         like = program.constants[layer.weight]
         grid = on_grid(program, layer, PROBE_BITS, {"rounding": rounding}, calibration)
         coarse = program.with_constants({layer.weight: grid.values(like)})
-        return _compare(reference, list(_answers(coarse, inputs, preprocess, threads)))
+        return probe.compared(coarse)
 
     found: dict[str, Sensitivity] = {}
     until = time.monotonic() + seconds
@@ -164,8 +178,7 @@ def layer_sensitivity(
         params = {"calibration": "minmax", "default_bits": _SAFE_BITS, "skip": sorted(found.keys() - {site})}
         with spared():
             treated = LOSSY["int8"].apply(program, EVERYWHERE, params, calibration)
-            answers = list(_answers(treated, inputs, preprocess, threads))
-            losses[site] = _compare(reference, answers).divergence
+            losses[site] = probe.compared(treated).divergence
     return {site: replace(each, in_bytes=losses.get(site)) for site, each in found.items()}
 
 
@@ -176,30 +189,36 @@ def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[s
     return {layer.site: found.get(layer.site, careful) for layer in stored_weights(program)}
 
 
-def _reference(
-    program: Program, view: Subset, preprocess: Preprocess | None, threads: int, seconds: float
-) -> tuple[list[Inputs], list[list[Array]]]:
-    """Batches of inputs, as many as run in `seconds` with loading the model, and the answers to them."""
-    inputs: list[Inputs] = []
-    answers: list[list[Array]] = []
-    with TemporaryFolder() as folder:
-        started = time.monotonic()
-        run, count = _model(program, Path(folder), preprocess, threads)
-        for batch in view.batches(count):
-            inputs.append(batch.inputs)
-            answers.append(run(batch.inputs))
-            if time.monotonic() - started > seconds:
-                break
-    return inputs, answers
+@dataclass(frozen=True)
+class _Probe:
+    """Batches of inputs, and the original's answers to them."""
 
+    inputs: list[Inputs]
+    answers: list[list[Array]]
+    preprocess: Preprocess | None
+    threads: int
 
-def _answers(
-    program: Program, inputs: list[Inputs], preprocess: Preprocess | None, threads: int
-) -> Iterator[list[Array]]:
-    with TemporaryFolder() as folder:
-        run, _ = _model(program, Path(folder), preprocess, threads)
-        for batch in inputs:
-            yield run(batch)
+    @staticmethod
+    def of(
+        program: Program, view: Subset, preprocess: Preprocess | None, threads: int, seconds: float
+    ) -> _Probe:
+        """As many batches as a program answers in `seconds` with loading it, and those of one at least."""
+        found = _Probe([], [], preprocess, threads)
+        with TemporaryFolder() as folder:
+            started = time.monotonic()
+            run, count = _model(program, Path(folder), preprocess, threads)
+            for batch in view.batches(count):
+                found.inputs.append(batch.inputs)
+                found.answers.append(run(batch.inputs))
+                if time.monotonic() - started > seconds:
+                    break
+        return found
+
+    def compared(self, program: Program) -> Sensitivity:
+        """How a program that was changed answers the same inputs."""
+        with TemporaryFolder() as folder:
+            run, _ = _model(program, Path(folder), self.preprocess, self.threads)
+            return _compare(self.answers, list(map(run, self.inputs)))
 
 
 def _model(

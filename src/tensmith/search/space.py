@@ -70,7 +70,8 @@ class Space:
 
     layer_seconds: the target's roofline time of each layer by site; without it (`--no-hardware`) no move
     looks at the device. target: whose integers and halves count; None: integers of 8 bits, no halves.
-    sensitivity: of every layer by site, asked for once and late. equal_forms: exact steps to forms that are
+    sensitivity: of every layer by site, asked for once and late; lost: nats a sample where a step alone acts
+    on the program. equal_forms: exact steps to forms that are
     tried from the start. cost: what nodes of equal programs are estimated to take. allowed: what lossy
     methods may do at all: every plan of the space is `fitted` to that. begun: plans that are tried right
     after those that always are.
@@ -81,6 +82,7 @@ class Space:
     layer_seconds: Mapping[str, float] = field(default_factory=dict)
     target: Target | None = None
     sensitivity: Callable[[], Mapping[str, Sensitivity]] = dict
+    lost: Callable[[Step], float] = lambda _: 0.0
     equal_forms: tuple[tuple[Step, ...], ...] = ()
     cost: Cost = lambda _: {}
     allowed: Allowed = field(default_factory=Allowed)
@@ -114,7 +116,13 @@ class Space:
                 for site, found in self._sensitivities.items()
                 if found.in_bytes is not None and site not in self.allowed.kept
             },
+            self._lost,
         )
+
+    def _lost(self, step: Step) -> float:
+        """Of a step alone, as it is allowed."""
+        fitted = self.allowed.fitted_step(step)
+        return math.inf if fitted is None else self.lost(fitted)
 
     @property
     def _seconds_of_weights(self) -> Mapping[str, float]:
@@ -260,10 +268,10 @@ class Space:
 
     def fitted(self, plan: Plan) -> Plan:
         """The plan as it is allowed, without exact steps that do not apply, and no word on layers that these
-        replaced."""
+        replaced or others removed."""
         plan = self.allowed.fitted(plan)
         exact = [step for step in plan.steps if step.kind == "exact"]
-        if not exact:
+        if not exact and not any(_removed(step, self.program) for step in plan.steps):
             return plan
         if plan.key not in self._fitted:
             self._fitted[plan.key] = self._fit(plan, exact)
@@ -274,7 +282,10 @@ class Space:
         formed = self.regions.formed(self._leaving(exact) if lossy else exact)
         gone = {each.site for each in stored_weights(self.program)}
         gone -= {each.site for each in stored_weights(formed.program)}
-        fitting = (replace(step, params=without_layers(step.params, gone)) for step in lossy)
+        removed = [_removed(step, formed.program) for step in lossy]
+        gone = gone.union(*removed)
+        left = (step for step, own in zip(lossy, removed) if own or step.site not in gone)
+        fitting = (replace(step, params=without_layers(step.params, gone)) for step in left)
         return Plan.of((*formed.steps, *fitting), plan.settings)
 
     def _leaving(self, exact: Sequence[Step]) -> list[Step]:
@@ -289,6 +300,11 @@ class Space:
     @cached_property
     def _sensitivities(self) -> Mapping[str, Sensitivity]:
         return self.sensitivity()
+
+
+def _removed(step: Step, program: Program) -> frozenset[str]:
+    """The layers of a program that a step removes as a whole."""
+    return frozenset(LOSSY[step.rule].removed(program, step.site)) if step.kind == "lossy" else frozenset()
 
 
 def _graded(plan: Plan) -> Step | None:

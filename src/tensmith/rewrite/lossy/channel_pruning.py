@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice, product
+from dataclasses import replace
+from itertools import islice
 from statistics import mode
+from typing import NamedTuple
 
 import numpy as np
 
@@ -23,7 +25,17 @@ from tensmith.rewrite.lossy.channel_scores import (
 from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, without_channels
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import weighted_layers
-from tensmith.rewrite.method import STRUCTURE, Form, Method, MethodOutlook, Params, Prospect, Standing, lossy
+from tensmith.rewrite.method import (
+    LEAST_DAMAGE,
+    STRUCTURE,
+    Form,
+    Method,
+    MethodOutlook,
+    Params,
+    Prospect,
+    Standing,
+    lossy,
+)
 from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
@@ -31,22 +43,27 @@ _RATIO = 0.25
 # How much of a group goes at most; how many groups are offered at a time, and how many all together: each
 # takes a run of the model on the samples that calibrate.
 _MOST, _OFFERED, _TOGETHER = 0.75, 2, 16
-# Shares of all groups that are worth trying where training follows.
-_CHALLENGING = (0.25, 0.5, 0.75)
+# Shares of a group that are worth trying where training follows, and the one at which it is probed; of all
+# time that these may take, ever so many parts more are to go.
+_CHALLENGING, _PROBED, _PARTS = (0.25, 0.5, 0.75), 0.5, 8
 _MULTIPLES = (16, 8, 4, 1)
-_LEAST_DAMAGE = 1e-6
 
 
 def _by_worth(prospect: Prospect) -> list[ChannelGroup]:
     """Channel groups, the most roofline time for the least probed divergence first."""
-    damage = prospect.divergence()
 
     def worth(group: ChannelGroup) -> float:
-        sites = {use.site for use in (*group.producers, *group.consumers)}
-        risked = sum(value for site, value in damage.items() if site in sites)
-        return sum(prospect.seconds.get(site, 0.0) for site in sites) / (risked + _LEAST_DAMAGE)
+        return prospect.worth({use.site for use in (*group.producers, *group.consumers)})
 
     return sorted(groups(prospect.program), key=lambda group: (-worth(group), group.id))
+
+
+class _Cut(NamedTuple):
+    """A step that takes a share of a channel group: the roofline seconds that go, and the nats lost."""
+
+    step: Step
+    seconds: float
+    lost: float
 
 
 @lossy(
@@ -85,15 +102,35 @@ class ChannelPruning(Method):
             yield Form(plan.having(*every), plan.family, order=21)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of every channel group that lost less; or of the half of them with the most time for what
-        they risk."""
+        """Shares of channel groups, so that ever more of the time goes that may: those first that take most
+        roofline time for what they lose."""
         if not plan.ready:
             return
-        gone, every = self._gone(plan), groups(prospect.program)
-        half = _by_worth(prospect)[: len(every) // 2] if prospect.seconds else []
-        for chosen, ratio in product((every, half), _CHALLENGING):
-            if steps := self._all_narrower(chosen, ratio, gone):
-                yield Form(plan.having(*steps), plan.family)
+        cuts = [cut for group in groups(prospect.program) for cut in self._cuts(group, prospect)]
+        cuts.sort(key=lambda cut: -cut.seconds / (cut.lost + LEAST_DAMAGE))
+        gone, whole = self._gone(plan), sum(cut.seconds for cut in cuts)
+        passed, taken = 0.0, plan
+        for cut in cuts:
+            before, passed = passed, passed + cut.seconds
+            if (ratio := cut.step.params["ratio"]) > gone.get(cut.step.site, 0):
+                gone[cut.step.site], taken = ratio, replace(taken, steps=taken.having(cut.step))
+            if int(_PARTS * before / whole) < int(_PARTS * passed / whole) and taken != plan:
+                yield Form(taken.steps, plan.family)
+
+    def _cuts(self, group: ChannelGroup, prospect: Prospect) -> Iterator[_Cut]:
+        """Ever larger shares of a group, each with what it takes and loses beyond the one before.
+
+        What is lost grows with the square of the share; where half of the group goes it is measured.
+        """
+        if (half := self._narrower(group, _PROBED)) is None:
+            return
+        sites = {use.site for use in (*group.producers, *group.consumers)}
+        seconds = sum(prospect.seconds.get(site, 0.0) for site in sites) if prospect.seconds else 1.0
+        lost, before = prospect.lost(half) / _share(group, half) ** 2, 0.0
+        for ratio in _CHALLENGING:
+            if (step := self._narrower(group, ratio)) and (share := _share(group, step)) > before:
+                yield _Cut(step, seconds * (share - before), lost * (share**2 - before**2))
+                before = share
 
     def _gone(self, plan: Standing) -> dict[str, float]:
         """The share of each channel group that a plan removes; all of it where it says how many stay."""
@@ -104,9 +141,8 @@ class ChannelPruning(Method):
         shares: dict[str, float] = {}
         for group in groups(prospect.program):
             if step := self._narrower(group, _RATIO):
-                kept = _rounded_up(_left(group.size, _RATIO), step.params["multiple"])
                 for site in {use.site for use in (*group.producers, *group.consumers)}:
-                    shares[site] = shares.get(site, 1.0) * kept / group.size
+                    shares[site] = shares.get(site, 1.0) * (1 - _share(group, step))
         found = {}
         for layer in weighted_layers(prospect.program):
             if layer.site in shares:
@@ -160,6 +196,12 @@ class ChannelPruning(Method):
             program = refitted(program, read, removed)
             group = find_group(program, site)
         return without_channels(program, group, removed)
+
+
+def _share(group: ChannelGroup, step: Step) -> float:
+    """What a step with a ratio takes of a group."""
+    left = _rounded_up(_left(group.size, step.params["ratio"]), step.params["multiple"])
+    return 1 - min(left, group.size) / group.size
 
 
 def _left(size: int, ratio: float) -> int:

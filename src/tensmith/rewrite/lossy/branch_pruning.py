@@ -1,0 +1,138 @@
+"""Branch pruning: whole residual branches go, and what they were added to passes on as it is.
+
+So depth is pruned, as channels are width: blocks of a residual network (Chen & Zhao 2018), attention and
+feed-forward layers of a transformer (ShortGPT; Men et al. 2024).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tensmith.errors import ProgramError
+from tensmith.ir import Node, Program
+from tensmith.ir.part import without_dead
+from tensmith.rewrite.calibration import Calibration
+from tensmith.rewrite.lossy.parameters import Parameters
+from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.method import (
+    LEAST_DAMAGE,
+    STRUCTURE,
+    Form,
+    Method,
+    MethodOutlook,
+    Params,
+    Prospect,
+    Standing,
+    lossy,
+)
+
+# The shares of all branches that are worth taking where training follows.
+_CHALLENGING = (0.1, 0.2, 0.3, 0.5)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What is added to a value it was computed from, and nothing else reads.
+
+    id: the site of its first layer. total: the sum; trunk: the value that is left of it. layers: the sites of
+    all layers of the branch.
+    """
+
+    id: str
+    total: Node
+    trunk: str
+    layers: tuple[str, ...]
+
+
+def branches(program: Program) -> list[Branch]:
+    """The residual branches that have layers of their own, in the order of their sums."""
+    sites = {layer.node: layer.site for layer in weighted_layers(program)}
+    found: dict[str, Branch] = {}
+    for total in program.nodes:
+        if total.op != "add" or total.outputs[0] in program.outputs:
+            continue
+        for value, trunk in (total.inputs, total.inputs[::-1]):
+            own = _computed_for(program, value, total, trunk)
+            layers = tuple(sites[node] for node in own if node in sites)
+            residual = any(trunk in node.inputs for node in own)
+            if layers and residual and program.type(trunk) == program.type(total.outputs[0]):
+                found.setdefault(layers[0], Branch(layers[0], total, trunk, layers))
+    return [*found.values()]
+
+
+def _computed_for(program: Program, value: str, total: Node, trunk: str) -> list[Node]:
+    """The nodes that one summand is computed by from the other, which nothing but their sum reads, in the
+    program's order."""
+    own, waiting = {total}, [value]
+    while waiting:
+        node = program.producers.get(name := waiting.pop())
+        if node is None or node in own or name == trunk or name in program.static_values:
+            continue
+        read = {user for made in node.outputs for user in program.consumers.get(made, ())}
+        if read <= own and not any(made in program.outputs for made in node.outputs):
+            own.add(node)
+            waiting += node.inputs
+    return [node for node in program.nodes if node in own and node is not total]
+
+
+def _by_worth(prospect: Prospect) -> list[Branch]:
+    """The branches, the most roofline time for the least probed divergence first."""
+    return sorted(branches(prospect.program), key=lambda each: -prospect.worth(each.layers))
+
+
+@lossy(
+    "branch_pruning",
+    stage=STRUCTURE,
+    promise="removes whole residual branches with all their layers, for a program of fewer steps",
+)
+class BranchPruning(Method):
+    """site: the first layer of a residual branch; no params."""
+
+    def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """The branch with the most roofline time for the divergence risked."""
+        if not plan.ready or plan.on_line or not prospect.seconds:
+            return
+        gone = plan.sites(self.name)
+        for branch in [each for each in _by_worth(prospect) if each.id not in gone][:1]:
+            yield Form(plan.having(self.step(branch.id)), plan.family, order=45)
+
+    def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
+        """A share of all branches, those that take most roofline time for what they lose."""
+        if not plan.ready or not prospect.seconds or plan.sites(self.name):
+            return
+        steps = {branch: self.step(branch.id) for branch in branches(prospect.program)}
+
+        def worth(branch: Branch) -> float:
+            seconds = sum(prospect.seconds.get(site, 0.0) for site in branch.layers)
+            return seconds / (prospect.lost(steps[branch]) + LEAST_DAMAGE)
+
+        ranked = sorted(steps, key=worth, reverse=True)
+        for count in sorted({math.ceil(share * len(ranked)) for share in _CHALLENGING}):
+            taken = plan.having(*(steps[branch] for branch in ranked[:count]))
+            yield Form(taken, plan.family)
+
+    def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
+        """Nothing is left of a branch's layers."""
+        sites = {site for branch in branches(prospect.program) for site in branch.layers}
+        return {site: MethodOutlook("gone with its branch", 0.0, 0.0, loaded=0.0) for site in sites}
+
+    def sites(self, program: Program) -> Iterator[str]:
+        """The first layers of residual branches."""
+        yield from (branch.id for branch in branches(program))
+
+    def removed(self, program: Program, site: str) -> Iterable[str]:
+        """All layers of the branch."""
+        return (layer for branch in branches(program) if branch.id == site for layer in branch.layers)
+
+    def apply(self, program: Program, site: str, params: Params, calibration: Calibration) -> Program:
+        """Whoever read the sum reads what the branch was added to."""
+        Parameters(self.name, params).done()
+        branch = next((each for each in branches(program) if each.id == site), None)
+        if branch is None:
+            raise ProgramError(
+                f"no residual branch begins with '{site}'; it is added to nothing that it is computed from"
+            )
+        (total,) = branch.total.outputs
+        return without_dead(program.edit(remove=(branch.total,), alias={total: branch.trunk}))
