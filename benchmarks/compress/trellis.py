@@ -29,7 +29,7 @@ from tensmith.rewrite.method import apply_lossy
 from tensmith.rewrite.rule import EVERYWHERE, Step
 from tensmith.rewrite.trail import simplify
 from tensmith.search.bits import price
-from tensmith.search.sensitivity import for_all_layers, layer_sensitivity
+from tensmith.search.sensitivity import Probe, for_all_layers, layer_sensitivity
 
 MODELS = ("resnet56_cifar10", "resnet20_cifar10", "resnet8_wide_cifar10")
 # Levels from the first one on, down, and the divergences that are of use: from far too much loss to none.
@@ -72,7 +72,8 @@ def measured(name: str) -> parts.Found:
     program = simplify(read_onnx(case.model(DATA))).program
     view = case.views(DATA).calibration
     calibrator = Calibrator(view, preprocess, 1)
-    probed = layer_sensitivity(program, view, preprocess, calibrator, 1, PROBING)
+    probe = Probe.of(program, view, preprocess, 1, PROBING)
+    probed = layer_sensitivity(program, probe, calibrator, PROBING)
     sensitivities = for_all_layers(program, probed)
     worth = {site: max(each.divergence, 1e-9) for site, each in sensitivities.items()}
     plain = sorted(site for site, each in sensitivities.items() if each.plain)

@@ -16,11 +16,12 @@ from tensmith.hardware import load_target
 from tensmith.ir import Program, TensorType, make_node
 from tensmith.report.metric import Metric, exact
 from tensmith.rewrite.kept import KEPT
+from tensmith.rewrite.lossy.branch_pruning import branches
 from tensmith.rewrite.lossy.channel_pruning import ChannelPruning
 from tensmith.rewrite.lossy.dependency import groups
 from tensmith.rewrite.lossy.grid import PROBE_BITS
 from tensmith.rewrite.lossy.weights import find_layer, weighted_layers
-from tensmith.rewrite.method import LOSSY, Standing, apply_lossy
+from tensmith.rewrite.method import LOSSY, apply_lossy
 from tensmith.rewrite.rule import Step
 from tensmith.rewrite.trail import simplify
 from tensmith.search.candidate import Candidate
@@ -31,8 +32,6 @@ from tensmith.search.sensitivity import Sensitivity
 
 TARGET = load_target("raspberry-pi-5")
 PROGRAM = simplify(chain()).program
-# A plan to which anything may be added.
-READY = Standing((), "exact", None, False, ready=True)
 SITES = [layer.site for layer in weighted_layers(PROGRAM)]
 
 
@@ -79,6 +78,13 @@ def test_what_would_not_shrink_is_left_out() -> None:
     assert of(layer_outlooks(turned, TARGET), "low_rank") == {}
     damaged = program.with_constants({"w": np.full_like(program.constants["w"], np.nan)})
     assert of(layer_outlooks(damaged, TARGET), "low_rank") == {}
+
+
+def test_nothing_is_left_of_the_layers_of_a_branch() -> None:
+    program = simplify(residual()).program
+    found = of(layer_outlooks(program, TARGET), "branch_pruning")
+    assert {*found} == {layer for branch in branches(program) for layer in branch.layers}
+    assert {(row.bytes_after, row.ms_after) for row in found.values()} == {(0, 0.0)}
 
 
 @pytest.mark.parametrize("make", [chain, residual])

@@ -22,9 +22,9 @@ from tensmith.rewrite.method import LOSSY, Prospect, Standing
 from tensmith.search import sensitivity
 from tensmith.search.checkpoint import Checkpoint
 from tensmith.search.sensitivity import (
+    Probe,
     Sensitivity,
     _compare,
-    _Probe,
     for_all_layers,
     layer_sensitivity,
 )
@@ -53,7 +53,7 @@ def view() -> Subset:
 
 
 def probed(program: Program, view: Subset, seconds: float) -> dict[str, Sensitivity]:
-    probe = _Probe.of(program, view, None, 1, seconds / 6)
+    probe = Probe.of(program, view, None, 1, seconds)
     return layer_sensitivity(program, probe, Calibrator(view, None, 1), seconds)
 
 

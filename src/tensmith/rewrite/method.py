@@ -106,8 +106,9 @@ class MethodOutlook:
     """What a layer alone would be by a method, as a search first tries it: estimated, and never a claim.
 
     words: with which parameters. bytes: of its weights as they are shipped. macs: the share of its
-    multiply-adds that is left. dtype: what it multiplies in. loaded: bytes of its weights as each inference
-    reads them, where that is not what it was. bits: of a weight, where those decide what it costs.
+    multiply-adds that is left, 0 where the layer goes. dtype: what it multiplies in. loaded: bytes of its
+    weights as each inference reads them, where that is not what it was. bits: of a weight, where those decide
+    what it costs.
     """
 
     words: str

@@ -91,6 +91,7 @@ def _row(
     stored = array_bytes(program.constants[layer.weight])
     probed = (sensitivity or {}).get(layer.site)
     milliseconds = 1e3 * layer.share
+    after = None if cost is None else _after(cost, outlook, stored)
     known = probed is not None and outlook.bits is not None
     return LayerOutlook(
         layer.site,
@@ -99,7 +100,7 @@ def _row(
         stored,
         round(outlook.bytes),
         None if cost is None else milliseconds * op_seconds(target, cost, threads),
-        None if cost is None else milliseconds * op_seconds(target, _after(cost, outlook, stored), threads),
+        None if after is None else milliseconds * op_seconds(target, after, threads) * bool(outlook.macs),
         damage(probed.divergence, outlook.bits) if probed and outlook.bits is not None else None,
         ("measured" if outlook.bits == PROBE_BITS else "estimated") if known else None,
     )

@@ -101,12 +101,10 @@ class Sensitivities:
         return known
 
     @cached_property
-    def _probe(self) -> _Probe:
+    def _probe(self) -> Probe:
         run = self.run
-        seconds = _COARSE_SHARE * run.time_budget / (len(stored_weights(self.program)) + 1)
-        return _Probe.of(
-            self.program, run.splits.calibration, run.task.preprocess, run.judging_threads, seconds
-        )
+        seconds, threads = _COARSE_SHARE * run.time_budget, run.judging_threads
+        return Probe.of(self.program, run.splits.calibration, run.task.preprocess, threads, seconds)
 
     def _measured(self) -> dict[str, Sensitivity]:
         run = self.run
@@ -134,7 +132,7 @@ def known_sensitivities(checkpoint: Checkpoint) -> dict[str, Sensitivity]:
 
 
 def layer_sensitivity(
-    program: Program, probe: _Probe, calibration: Calibration, seconds: float
+    program: Program, probe: Probe, calibration: Calibration, seconds: float
 ) -> dict[str, Sensitivity]:
     """Sensitivity of layers by site.
 
@@ -190,7 +188,7 @@ def for_all_layers(program: Program, found: Mapping[str, Sensitivity]) -> dict[s
 
 
 @dataclass(frozen=True)
-class _Probe:
+class Probe:
     """Batches of inputs, and the original's answers to them."""
 
     inputs: list[Inputs]
@@ -201,9 +199,10 @@ class _Probe:
     @staticmethod
     def of(
         program: Program, view: Subset, preprocess: Preprocess | None, threads: int, seconds: float
-    ) -> _Probe:
-        """As many batches as a program answers in `seconds` with loading it, and those of one at least."""
-        found = _Probe([], [], preprocess, threads)
+    ) -> Probe:
+        """As many batches as a program answers in a layer's share of `seconds`, one at least."""
+        found = Probe([], [], preprocess, threads)
+        seconds /= len(stored_weights(program)) + 1
         with TemporaryFolder() as folder:
             started = time.monotonic()
             run, count = _model(program, Path(folder), preprocess, threads)
