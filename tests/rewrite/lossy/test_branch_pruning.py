@@ -83,17 +83,19 @@ def test_no_branch_begins_at_another_layer() -> None:
         without(blocks(), "v5")
 
 
-def test_a_search_takes_the_slowest_of_the_least_sensitive_branches() -> None:
-    seconds, damage = {"v2": 1.0, "v5": 1.0, "v8": 3.0, "v11": 1.0}, {"v2": 1.0, "v8": 8.0}
-    lost = {"v2": 0.1, "v8": 1.0}
-    prospect = Prospect(blocks(), 8, frozenset(), seconds, lambda: damage, lost=lambda step: lost[step.site])
-    graded = LOSSY["int8"].step(price=1.0)
+def test_a_search_takes_branches_that_take_most_time_for_what_they_lose() -> None:
+    """Without training only where hardly anything changes."""
+    seconds, lost = {"v2": 1.0, "v5": 1.0, "v8": 3.0, "v11": 1.0}, {"v2": 0.01, "v8": 0.08}
+    prospect = Prospect(blocks(), 8, frozenset(), seconds, dict, lost=lambda step: lost[step.site])
+    graded, first, second = LOSSY["int8"].step(price=1.0), METHOD.step("v2"), METHOD.step("v8")
     standing = Standing((graded,), "", graded, False, True)
-    assert [form.steps for form in METHOD.extensions(standing, prospect)] == [(graded, METHOD.step("v2"))]
-    taken = Standing((graded, METHOD.step("v2")), "", graded, False, True)
-    (further,) = METHOD.extensions(taken, prospect)
-    assert further.steps == (*taken.steps, METHOD.step("v8"))
-    challenges = [form.steps[1:] for form in METHOD.challenges(standing, prospect)]
-    assert challenges == [(METHOD.step("v2"),)]
+    assert [form.steps for form in METHOD.extensions(standing, prospect)] == [(graded, first)]
+    taken = replace(standing, steps=(graded, first))
+    assert [form.steps for form in METHOD.extensions(taken, prospect)] == [(graded, first, second)]
+    assert [form.steps for form in METHOD.challenges(standing, prospect)] == [(graded, first)]
     assert not [*METHOD.challenges(taken, prospect)]
-    assert not [*METHOD.challenges(standing, replace(prospect, seconds={}))]
+    untimed = replace(prospect, seconds={})
+    assert not [*METHOD.extensions(standing, untimed), *METHOD.challenges(standing, untimed)]
+    lost["v2"], lost["v8"] = 0.2, 4.0
+    assert not [*METHOD.extensions(standing, prospect)]
+    assert [form.steps for form in METHOD.challenges(standing, prospect)] == [(graded, first)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program
@@ -27,9 +28,11 @@ from tensmith.rewrite.method import (
     Standing,
     lossy,
 )
+from tensmith.rewrite.rule import Step
 
-# The shares of all branches that are worth taking where training follows.
-_CHALLENGING = (0.1, 0.2, 0.3, 0.5)
+# The shares of all branches that are worth taking where training follows; nats a sample that one may cost to
+# be worth trying where none does.
+_CHALLENGING, _BORNE = (0.1, 0.2, 0.3, 0.5), 0.1
 
 
 @dataclass(frozen=True)
@@ -77,11 +80,6 @@ def _computed_for(program: Program, value: str, total: Node, trunk: str) -> list
     return [node for node in program.nodes if node in own and node is not total]
 
 
-def _by_worth(prospect: Prospect) -> list[Branch]:
-    """The branches, the most roofline time for the least probed divergence first."""
-    return sorted(branches(prospect.program), key=lambda each: -prospect.worth(each.layers))
-
-
 @lossy(
     "branch_pruning",
     stage=STRUCTURE,
@@ -91,27 +89,30 @@ class BranchPruning(Method):
     """site: the first layer of a residual branch; no params."""
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """The branch with the most roofline time for the divergence risked."""
-        if not plan.ready or plan.on_line or not prospect.seconds:
-            return
+        """The next branch, if the answers hardly change without it."""
         gone = plan.sites(self.name)
-        for branch in [each for each in _by_worth(prospect) if each.id not in gone][:1]:
-            yield Form(plan.having(self.step(branch.id)), plan.family, order=45)
+        if plan.ready and not plan.on_line:
+            left = (step for step in self._ranked(prospect) if step.site not in gone)
+            for step in islice((step for step in left if prospect.lost(step) <= _BORNE), 1):
+                yield Form(plan.having(step), plan.family, order=45)
 
     def challenges(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
-        """A share of all branches, those that take most roofline time for what they lose."""
-        if not plan.ready or not prospect.seconds or plan.sites(self.name):
+        """A share of all branches."""
+        if not plan.ready or plan.sites(self.name):
             return
-        steps = {branch: self.step(branch.id) for branch in branches(prospect.program)}
+        ranked = self._ranked(prospect)
+        for count in sorted({math.ceil(share * len(ranked)) for share in _CHALLENGING if ranked}):
+            yield Form(plan.having(*ranked[:count]), plan.family)
+
+    def _ranked(self, prospect: Prospect) -> list[Step]:
+        """The steps, first those that take most roofline time for what they lose."""
+        found = branches(prospect.program) if prospect.seconds else []
 
         def worth(branch: Branch) -> float:
             seconds = sum(prospect.seconds.get(site, 0.0) for site in branch.layers)
-            return seconds / (prospect.lost(steps[branch]) + LEAST_DAMAGE)
+            return seconds / (prospect.lost(self.step(branch.id)) + LEAST_DAMAGE)
 
-        ranked = sorted(steps, key=worth, reverse=True)
-        for count in sorted({math.ceil(share * len(ranked)) for share in _CHALLENGING}):
-            taken = plan.having(*(steps[branch] for branch in ranked[:count]))
-            yield Form(taken, plan.family)
+        return [self.step(branch.id) for branch in sorted(found, key=worth, reverse=True)]
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Nothing is left of a branch's layers."""
