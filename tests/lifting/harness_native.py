@@ -13,6 +13,7 @@ import hashlib
 import re
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -52,14 +53,13 @@ def address(array: np.ndarray[Any, Any]) -> int:
 
 def thunks_c(source: Path) -> str:
     """C code with a function `call_NAME(slots, result)` for each function of a C file."""
-    listed = subprocess.run(
-        ["gcc", "-fsyntax-only", "-w", "-aux-info", "/dev/stdout", source],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    with tempfile.TemporaryDirectory(prefix="tensmith-thunks-") as folder:
+        listing = Path(folder) / "prototypes"  # which gcc deletes where it fails
+        command = ["gcc", "-fsyntax-only", "-w", "-aux-info", listing, source]
+        subprocess.run(command, capture_output=True, check=True)
+        listed = listing.read_text()
     lines = ['#include "guards.h"', f'#include "{source}"', "struct slot { void *data; long shape[3]; };"]
-    for file, kind, name, parameters in PROTOTYPE.findall(listed.stdout):
+    for file, kind, name, parameters in PROTOTYPE.findall(listed):
         if file != str(source) or "..." in parameters or CALLED.search(parameters):
             continue
         given = []

@@ -19,6 +19,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from tensmith.errors import TensmithError, UsageError, our_fault
 from tensmith.files import sha256_bytes, sha256_file, write_bytes
 from tensmith.formula.expr import SourcePosition, numbered_from_zero
+from tensmith.formula.poly import Poly
+from tensmith.formula.types import MachineType
 from tensmith.lifting.conditions import obligations, program_obligations
 from tensmith.lifting.conditions.admitted import trivial
 from tensmith.lifting.conditions.certify import certify
@@ -30,7 +32,8 @@ from tensmith.lifting.second import SecondReader
 from tensmith.lifting.source.clipped import with_whole_windows
 from tensmith.lifting.source.kept import with_kept_elements
 from tensmith.lifting.summarize import summarize
-from tensmith.lifting.summary import Summary
+from tensmith.lifting.summarize.plan import at_least_text
+from tensmith.lifting.summary import Requirement, Summary
 from tensmith.lifting.tensorize import tensorize
 from tensmith.lifting.unproved import unproved
 from tensmith.progress import Progress, silent
@@ -44,6 +47,7 @@ Settle: TypeAlias = Callable[[Sequence[Obligation]], list[Verdict]]
 
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
 _OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
+_LARGEST_SIZE = (1 << 31) - 1
 _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
@@ -51,22 +55,50 @@ _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 def derive_or_search(function: Function, seconds: float = 1.0) -> Summary:
     """The closed forms of a function by derivation, as it is or with whole windows, else by a search of some
     seconds; a refusal is that of derivation as it is."""
+    whole = with_whole_windows(function)
     try:
-        return summarize(function)
+        found = summarize(function)
     except Refusal:
-        whole = with_whole_windows(function)
-        if whole != function:
-            with suppress(Refusal, TimeUp):
-                return summarize(whole)
-        from tensmith.lifting.synthesis.closed import complete
-
-        try:
-            found = complete(function, seconds, _becomes_a_program)
-        except TimeUp:
-            found = None
-        if found is None:
+        other = _with_windows(function, whole) or _searched(function, seconds)
+        if other is None:
             raise
-        return found
+        found = other
+    return found if whole == function else _of_bounded_sizes(found)
+
+
+def _with_windows(function: Function, whole: Function) -> Summary | None:
+    with suppress(Refusal, TimeUp):
+        return None if whole == function else summarize(whole)
+    return None
+
+
+def _searched(function: Function, seconds: float) -> Summary | None:
+    from tensmith.lifting.synthesis.closed import complete
+
+    with suppress(TimeUp):
+        return complete(function, seconds, _becomes_a_program)
+    return None
+
+
+def _of_bounded_sizes(summary: Summary) -> Summary:
+    """Requires of numbers that windows are as long as, and no array that is there, that they fit 32 bits.
+
+    The source leaves out most of such a window, and takes any number; what is written computes with its
+    length, and counts up to it.
+    """
+    sized = {name for size in summary.sizes for name in size.poly.symbols()}
+    held = {requirement.poly for requirement in summary.requires}
+    lengths = [each.poly for each in summary.requires if each.kind == "length" and each.poly is not None]
+    found = []
+    for name, type_ in summary.function.fields:
+        number = Poly.symbol(name)
+        wide = isinstance(type_, MachineType) and (type_.bits or 64) > 32
+        if wide and name in sized and number not in lengths:
+            found.append(Poly.of(_LARGEST_SIZE) - number)
+            if number not in held:
+                found.append(number + _LARGEST_SIZE)
+    bounds = (Requirement("at_least", at_least_text(poly), poly) for poly in found)
+    return replace(summary, requires=(*summary.requires, *bounds))
 
 
 def _becomes_a_program(summary: Summary) -> bool:

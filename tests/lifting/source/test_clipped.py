@@ -11,7 +11,7 @@ from corpus import KERNELS
 from loops_interpreter import agreements
 
 from tensmith.lifting.loops import Function, Loop, statements
-from tensmith.lifting.pipeline import read_source
+from tensmith.lifting.pipeline import lift_file, read_source
 from tensmith.lifting.source.clipped import with_whole_windows
 
 HEAD = "#define MAX(a, b) ((a) > (b) ? (a) : (b))\n#define MIN(a, b) ((a) < (b) ? (a) : (b))\n"
@@ -93,3 +93,22 @@ def test_no_window_of_the_idioms_is_left_clipped(file: str) -> None:
         whole = with_whole_windows(found)
         assert whole != found and with_whole_windows(whole) == whole, found.name
         assert len([s for s in statements(whole.body) if isinstance(s, Loop)]) > 1
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "wanted"),
+    [
+        ("c", "sums_of_the_next", ["elements of x >= n", "k >= 0"]),
+        ("c", "weighted_by_the_next", ["elements of w >= k", "elements of x >= n"]),
+        ("py", "next_k", ["k <= 2147483647", "k >= 0"]),
+        ("py", "how_many_within", ["k <= 2147483647", "k >= -2147483647"]),
+        ("py", "within_k", ["k <= 2147483647", "k >= -2147483647"]),
+    ],
+)
+def test_no_more_is_asked_than_the_source_reads(file: str, name: str, wanted: list[str]) -> None:
+    """But that windows are no longer than can be counted: the source takes any number."""
+    (result,) = lift_file(KERNELS / "idioms" / f"clipped.{file}", name, targets=(), run=False)
+    work = result.work.lifted
+    assert work is not None
+    own = [each.text for each in work.requires if each.kind != "apart" and "of y" not in each.text]
+    assert sorted(own) == wanted

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 from tensmith.formula.expr import Call, Read, Size, fresh
 from tensmith.formula.poly import Poly
 from tensmith.formula.types import I64
+from tensmith.lifting.lifted import ArrayView
 from tensmith.lifting.loops import dtype_of
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.chosen import choices, highest, position
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.substitution import symbols
-from tensmith.lifting.summary import Term, length_symbol
+from tensmith.lifting.summary import Term, length_of, length_symbol
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
@@ -71,6 +72,21 @@ def by_axis(lowering: Lowering, term: Read) -> Tensor | None:
         table = build.with_spare(table, variables[place])
         table = along(lowering, term.tensor, table, variables[place], at)
     return table
+
+
+def lies_inside(lowering: Lowering, view: ArrayView) -> bool:
+    """Whether a view of an array with one axis lies inside it, as what is required says."""
+    first = last = view.offset[0]
+    for step, extent in zip(view.steps[0], view.shape):
+        way = step * (extent - 1)
+        first, last = (first + way, last) if (step.constant or 0) < 0 else (first, last + way)
+    scope = lowering.sizes.scope()
+    if not scope.proves(first):
+        return False
+    whole = {size.symbol: size.poly for size in lowering.summary.sizes if length_of(str(size.poly))}
+    scope = scope.knowing(extent - 1 for extent in view.shape)
+    lengths = [*_required(lowering, view.array, 0), _length(view.array, 0)]
+    return any(scope.proves((poly - 1 - last).substitute(whole)) for poly in lengths)
 
 
 def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:

@@ -149,18 +149,16 @@ class Lowering:
 
     def read(self, term: Read) -> Tensor:
         """An input that holds the elements read, one for each value of the variables in the subscripts; what
-        is at quotients and remainders of them is gathered, and so is what may lie before the array."""
+        is at quotients and remainders of them is gathered, and so is what may lie outside of the array."""
         if any(linear(index, self.build.extents) is None for index in term.indices):
             return gathers.gathered(self, term)
         if len(term.indices) > 1 and (found := gathers.by_axis(self, term)) is not None:
             return found
         axes = self.build.ordered(symbol for index in term.indices for symbol in index.symbols())
         view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
-        if self.guarded and len(view.offset) == 1 and any(condition.axes for condition, _ in self.choices):
-            steps = zip(view.steps[0], view.shape)
-            falling = [step * (extent - 1) for step, extent in steps if (step.constant or 0) < 0]
-            if not self.sizes.scope().proves(sum(falling, view.offset[0])):
-                return gathers.gathered(self, term)
+        tested = self.guarded and any(condition.axes for condition, _ in self.choices)
+        if tested and len(view.offset) == 1 and not gathers.lies_inside(self, view):
+            return gathers.gathered(self, term)
         if not self.guarded:
             self.certain.add((view.array, view.offset))
         return self.build.view(view, dtype_of(term.type), axes)

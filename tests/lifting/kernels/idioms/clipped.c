@@ -87,3 +87,21 @@ void full_convolution(int n, int m, const float *x, const float *h, float *y) {
     for (int k = MAX(0, i - m + 1); k <= MIN(i, n - 1); k++) y[i] += x[k] * h[i - k];
   }
 }
+
+void sums_of_the_next(int n, int k, const float *x, float *y) {
+  for (int i = 0; i < n; i++) {
+    float s = 0;
+    int end = i + k < n ? i + k : n;
+    for (int j = i; j < end; j++) s += x[j];
+    y[i] = s;
+  }
+}
+
+void weighted_by_the_next(int n, int k, const float *x, const float *w, float *y) {
+  for (int i = 0; i < n; i++) {
+    float s = 0;
+    for (int j = 0; j < k; j++)
+      if (i + j < n) s += w[j] * x[i + j];
+    y[i] = s;
+  }
+}

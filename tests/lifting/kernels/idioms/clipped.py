@@ -106,3 +106,16 @@ def full_convolution(x: list[float], h: list[float]):
         for k in range(max(0, i - m + 1), min(i + 1, n)):
             y[i] += x[k] * h[i - k]
     return y
+
+
+def next_k(x: list[float], k: int):
+    return [sum(x[i : min(i + k, len(x))]) for i in range(len(x))]
+
+
+def how_many_within(x: list[int], k: int):
+    n = len(x)
+    y = [0] * n
+    for i in range(n):
+        for _j in range(max(0, i - k), min(n, i + k + 1)):
+            y[i] += 1
+    return y
