@@ -217,6 +217,7 @@ def test_a_machine_that_cannot_be_is_damage(tmp_path: Path, wrong: Any) -> None:
 
 def test_sensitivities_are_those_of_the_beginning(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     measured = [{"h": Sensitivity(0.1, 2.5)}, {"h": Sensitivity(0.3, 4.0)}]
+    monkeypatch.setattr(Sensitivities, "_probe", None)
     monkeypatch.setattr(sensitivity, "layer_sensitivity", lambda *_: measured.pop(0))
     monkeypatch.setattr(sensitivity, "for_all_layers", lambda _, found: found)
     for _ in range(2):

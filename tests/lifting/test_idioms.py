@@ -159,7 +159,7 @@ ORDINARY = [
     *(("clipped.py", "last_k", (5, k)) for k in (1, 2, 9)),
     *(("clipped.py", name, (5, k)) for name in ("within_k", "next_k", "how_many_within") for k in (0, 2, 9)),
     *(("clipped.c", "sums_of_the_next", (5, k, 5, 5)) for k in (0, 2, 9)),
-    *(("clipped.c", "weighted_by_the_next", (5, k, 5, k, 5)) for k in (0, 2, 9)),
+    *(("windows.c", "weighted_by_the_next", (5, k, 5, k, 5)) for k in (0, 2, 9)),
     *(("borders.py", "clamped_by", (5, lo, 4)) for lo in (-1, 0, 4)),
     *(("borders.py", "next_within", (5, m)) for m in (1, 3, 5)),
     *(("borders.py", "next_as_in", (5, m)) for m in (1, 3, 5)),

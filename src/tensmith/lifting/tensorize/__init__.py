@@ -21,7 +21,7 @@ from tensmith.lifting.lifted import ArrayView, Input, Lifted
 from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.plan import at_least_text, display
 from tensmith.lifting.summary import Requirement, SizeSymbol, Summary, length_of, length_symbol, measured
-from tensmith.lifting.tensorize import guards, outputs
+from tensmith.lifting.tensorize import gathers, guards, outputs
 from tensmith.lifting.tensorize.affine import arrays_read
 from tensmith.lifting.tensorize.guards import guarded
 from tensmith.lifting.tensorize.lower import Lowering
@@ -60,7 +60,7 @@ def tensorize(summary: Summary) -> Lifted:
     stored = {item.output.view for item in placed}  # there wherever they have elements at all
 
     def inside(view: ArrayView) -> bool:
-        return view in stored or _inside(lowering, view)
+        return view in stored or gathers.lies_inside(lowering, view)
 
     program = guarded(lowering.build, function.name, outputs_, inside)
     inputs = tuple(lowering.build.inputs.values())
@@ -117,31 +117,6 @@ def _named(lowering: Lowering, placed: list[Placed]) -> list[str]:
 def _conditional(lowering: Lowering, stated: _Stated) -> _Stated:
     """A requirement or size of a path, with the program's truth value of being there."""
     return replace(stated, when=guards.conjunction(lowering, stated.where).name) if stated.where else stated
-
-
-def _inside(lowering: Lowering, view: ArrayView) -> bool:
-    """Whether a view that holds anything surely lies inside its array, whatever branches are taken."""
-    filled = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
-    scope = lowering.sizes.scope().knowing(extent - 1 for extent in filled)
-    for axis, (first, steps) in enumerate(zip(view.offset, view.steps)):
-        low = high = first
-        for step, extent in zip(steps, view.shape):
-            if scope.proves(step):
-                high = high + step * (extent - 1)
-            elif scope.proves(-step):
-                low = low + step * (extent - 1)
-            else:
-                return False
-        lengths = [
-            r.poly
-            for r in lowering.summary.requires
-            if (r.kind, r.array, r.axis) == ("length", view.array, axis) and r.poly and not r.where
-        ]
-        lengths.append(Poly.symbol(length_symbol(view.array, axis)))
-        low, high = (lowering.sizes.filled(poly, view.shape) for poly in (low, high))
-        if not scope.proves(low) or not any(scope.proves(length - 1 - high) for length in lengths):
-            return False
-    return True
 
 
 def _gives_sizes(summary: Summary, array: str) -> bool:

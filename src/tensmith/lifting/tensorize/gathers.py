@@ -14,7 +14,7 @@ from tensmith.lifting.refusal import Refusal
 from tensmith.lifting.summarize.chosen import choices, highest, position
 from tensmith.lifting.summarize.scope import Scope
 from tensmith.lifting.summarize.substitution import symbols
-from tensmith.lifting.summary import Term, length_of, length_symbol
+from tensmith.lifting.summary import Term, length_symbol
 from tensmith.lifting.tensorize import positions
 from tensmith.lifting.tensorize.affine import arrays_read, linear
 from tensmith.lifting.tensorize.build import Tensor
@@ -74,19 +74,36 @@ def by_axis(lowering: Lowering, term: Read) -> Tensor | None:
     return table
 
 
+def lies_outside(lowering: Lowering, term: Read, view: ArrayView) -> bool:
+    """Whether a view that is read under tests may begin before its array, which has one axis; or end behind
+    it, where a test is about that: else its end is required."""
+    steps = zip(view.steps[0], view.shape)
+    falling = [step * (extent - 1) for step, extent in steps if (step.constant or 0) < 0]
+    if not lowering.sizes.scope().proves(sum(falling, view.offset[0])):
+        return True
+    ends = (test + index for test in lowering.tests for index in term.indices[:1])
+    tested = any(end.symbols().isdisjoint(lowering.build.extents) for end in ends)
+    return len(term.indices) == 1 and tested and not lies_inside(lowering, view)
+
+
 def lies_inside(lowering: Lowering, view: ArrayView) -> bool:
-    """Whether a view of an array with one axis lies inside it, as what is required says."""
-    first = last = view.offset[0]
-    for step, extent in zip(view.steps[0], view.shape):
-        way = step * (extent - 1)
-        first, last = (first + way, last) if (step.constant or 0) < 0 else (first, last + way)
-    scope = lowering.sizes.scope()
-    if not scope.proves(first):
-        return False
-    whole = {size.symbol: size.poly for size in lowering.summary.sizes if length_of(str(size.poly))}
-    scope = scope.knowing(extent - 1 for extent in view.shape)
-    lengths = [*_required(lowering, view.array, 0), _length(view.array, 0)]
-    return any(scope.proves((poly - 1 - last).substitute(whole)) for poly in lengths)
+    """Whether a view that holds anything surely lies inside its array, whatever branches are taken."""
+    filled = [lowering.sizes.filled(extent, view.shape) for extent in view.shape]
+    scope = lowering.sizes.scope().knowing(extent - 1 for extent in filled)
+    for axis, (first, steps) in enumerate(zip(view.offset, view.steps)):
+        low = high = first
+        for step, extent in zip(steps, view.shape):
+            if scope.proves(step):
+                high = high + step * (extent - 1)
+            elif scope.proves(-step):
+                low = low + step * (extent - 1)
+            else:
+                return False
+        lengths = [*_required(lowering, view.array, axis), _length(view.array, axis)]
+        low, high = (lowering.sizes.filled(poly, view.shape) for poly in (low, high))
+        if not scope.proves(low) or not any(scope.proves(length - 1 - high) for length in lengths):
+            return False
+    return True
 
 
 def holds_one(lowering: Lowering, term: Read, axis: int) -> bool:

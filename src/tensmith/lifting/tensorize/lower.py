@@ -157,7 +157,7 @@ class Lowering:
         axes = self.build.ordered(symbol for index in term.indices for symbol in index.symbols())
         view = view_of(self.grid(term.tensor), term.indices, self.build.extents, axes)
         tested = self.guarded and any(condition.axes for condition, _ in self.choices)
-        if tested and len(view.offset) == 1 and not gathers.lies_inside(self, view):
+        if tested and len(view.offset) == 1 and gathers.lies_outside(self, term, view):
             return gathers.gathered(self, term)
         if not self.guarded:
             self.certain.add((view.array, view.offset))

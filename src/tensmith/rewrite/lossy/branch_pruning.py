@@ -13,6 +13,7 @@ from itertools import islice
 
 from tensmith.errors import ProgramError
 from tensmith.ir import Node, Program
+from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
@@ -54,7 +55,7 @@ def branches(program: Program) -> list[Branch]:
     sites = {layer.node: layer.site for layer in weighted_layers(program)}
     found: dict[str, Branch] = {}
     for total in program.nodes:
-        if total.op != "add" or total.outputs[0] in program.outputs:
+        if not _sums_two(total) or total.outputs[0] in program.outputs:
             continue
         for value, trunk in (total.inputs, total.inputs[::-1]):
             own = _computed_for(program, value, total, trunk)
@@ -63,6 +64,11 @@ def branches(program: Program) -> list[Branch]:
             if layers and residual and program.type(trunk) == program.type(total.outputs[0]):
                 found.setdefault(layers[0], Branch(layers[0], total, trunk, layers))
     return [*found.values()]
+
+
+def _sums_two(node: Node) -> bool:
+    family = None if node.opaque else node.definition
+    return isinstance(family, Elementwise) and family.function == "add" and len(node.inputs) == 2
 
 
 def _computed_for(program: Program, value: str, total: Node, trunk: str) -> list[Node]:

@@ -96,12 +96,3 @@ void sums_of_the_next(int n, int k, const float *x, float *y) {
     y[i] = s;
   }
 }
-
-void weighted_by_the_next(int n, int k, const float *x, const float *w, float *y) {
-  for (int i = 0; i < n; i++) {
-    float s = 0;
-    for (int j = 0; j < k; j++)
-      if (i + j < n) s += w[j] * x[i + j];
-    y[i] = s;
-  }
-}

@@ -285,3 +285,12 @@ void two_ends_at_every_other(int n, const float *x, const float *k, float *out) 
     out[i] = s;
   }
 }
+
+void weighted_by_the_next(int n, int k, const float *x, const float *w, float *y) {
+  for (int i = 0; i < n; i++) {
+    float s = 0;
+    for (int j = 0; j < k; j++)
+      if (i + j < n) s += w[j] * x[i + j];
+    y[i] = s;
+  }
+}
