@@ -191,13 +191,13 @@ def test_a_training_that_ended_is_followed_by_one_of_what_promises_then(
     taken.clear()
     trials.tried, stopping = [first, second], True
     assert recovering.recover(None, 900.0) and taken[0][:2] == (second.plan.id, 0)  # type: ignore[arg-type]
-    trials.checkpoint.note("recover/expected", [1.5, 0.5])
+    trials.checkpoint.note("recover/leaves", {"before": 1.5, "after": 0.5})
     trials.checkpoint.note(f"recover/0/{second.plan.key}", Step("recover", kind="lossy").to_json())
     taken.clear()
     stopping = False
     assert not recovering.recover(None, 900.0)  # type: ignore[arg-type]
     assert [each[:2] for each in taken] == [(second.plan.id, 1)] and taken[0][2] > 700
-    assert trials.checkpoint.fact("recover/expected") is None, "a longer training looks anew"
+    assert trials.checkpoint.fact("recover/leaves") is None, "a longer training looks anew"
 
 
 @pytest.mark.parametrize(("lost", "left"), [(0.1, 0.25), (1.0, 1.0), (5.0, 2.0)])

@@ -10,7 +10,7 @@ import itertools
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +46,7 @@ _SMALLEST_BUDGET = 0.1
 # is under way (none of one that ended), how many of their courses were over before it, a step's seconds, and
 # what it is expected to leave: of what one loses, how much.
 _FACT, _CHOSEN, _BEFORE, _STEP = "recover/", "recover", "recover/before", "recover/step"
-_EXPECTED = "recover/expected"
+_EXPECTED = "recover/leaves"
 # Of the time: for plans beyond the budget to be found first, and for a trial training of one of them.
 _LOOKING, _PILOT = 0.1, 0.08
 # Of the budget, what plans are expected to lose that come first: held-out samples lose more than those that
@@ -269,8 +269,8 @@ class Recovering:
         """What so long a training leaves of what plans lose, as a trial tells of the one that promises most
         if it brings much. None where Ctrl-C ended that."""
         checkpoint, objective = self.trials.checkpoint, self._objective
-        if (known := checkpoint.fact(_EXPECTED)) is not None:
-            return Recovery(*known)
+        if known := checkpoint.fact(_EXPECTED):
+            return Recovery(**known)
         budget = _budget(objective)
         expected = expected_after(training, step, budget)
         seconds = training * _PILOT / (1 - _LOOKING - _PILOT)
@@ -288,7 +288,7 @@ class Recovering:
                 before = max(tried[0].drop.value, budget)
                 after = min(max(found.lost, budget / 2), before) * (seconds / training) ** _LONGER
                 expected = Recovery(before, after)
-        checkpoint.note(_EXPECTED, [expected.before, expected.after])
+        checkpoint.note(_EXPECTED, asdict(expected))
         return expected
 
     def _chosen(self, expected: Recovery) -> list[Candidate]:
