@@ -108,7 +108,7 @@ class ChannelPruning(Method):
             return
         cuts = [cut for group in groups(prospect.program) for cut in self._cuts(group, prospect)]
         cuts.sort(key=lambda cut: -cut.seconds / (cut.lost + LEAST_DAMAGE))
-        gone, whole = self._gone(plan), sum(cut.seconds for cut in cuts)
+        gone, whole = self._gone(plan), sum(cut.seconds for cut in cuts) or 1.0
         passed, taken = 0.0, plan
         for cut in cuts:
             before, passed = passed, passed + cut.seconds
