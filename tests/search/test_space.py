@@ -142,6 +142,21 @@ def test_layers_that_go_as_a_whole_are_not_spoken_of() -> None:
     assert (after, low.params["bits"], low.params["skip"]) == (branch, {"v8": 4}, [])
 
 
+def test_a_branch_inside_another_one_goes_with_it() -> None:
+    net = Net()
+    x = net.op("relu", net.conv("x", 4))
+    first = net.conv(x, 4)
+    inner = net.op("add", first, net.conv(net.op("relu", first), 4))
+    program = net.program(net.head(net.op("relu", net.op("add", x, inner))))
+    method = LOSSY["branch_pruning"]
+    outer, own = method.step("v2"), method.step("v4")
+    assert {*method.sites(program)} == {"v2", "v4"} and set(method.removed(program, "v2")) == {"v2", "v4"}
+    space = Space(program, ("onnxruntime",), dict.fromkeys(("v2", "v4"), 1.0))
+    assert space.fitted(Plan.of((own, outer))).steps == (outer,)
+    standing = Standing((outer,), "", None, False, True)
+    assert not [*method.extensions(standing, space.prospect)]
+
+
 def test_channels_go_by_quarters_of_two_groups_at_a_time() -> None:
     """On a line: of the two groups not yet cut, and more of the two that have lost least."""
     net = Net()

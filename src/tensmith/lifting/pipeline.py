@@ -287,7 +287,7 @@ def _summary(function: Function) -> Summary:
         kept = with_kept_elements(function)
         if kept == function:
             raise
-        with suppress(Refusal):
+        with suppress(Refusal, TimeUp):
             return derive_or_search(kept)
         raise
 

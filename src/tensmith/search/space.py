@@ -284,7 +284,11 @@ class Space:
         gone -= {each.site for each in stored_weights(formed.program)}
         removed = [_removed(step, formed.program) for step in lossy]
         gone = gone.union(*removed)
-        left = (step for step, own in zip(lossy, removed) if own or step.site not in gone)
+        left = (
+            step
+            for step, own in zip(lossy, removed)
+            if not any(step.site in other for other in removed if other is not own)
+        )
         fitting = (replace(step, params=without_layers(step.params, gone)) for step in left)
         return Plan.of((*formed.steps, *fitting), plan.settings)
 

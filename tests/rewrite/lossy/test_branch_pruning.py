@@ -78,6 +78,19 @@ def test_it_answers_as_if_the_last_layer_of_the_branch_gave_zeros(make: Callable
         assert not {last.weight} & after.constants.keys()
 
 
+def test_what_the_trunk_is_made_of_is_no_part_of_a_branch() -> None:
+    """Though the branch alone reads what comes out beside it."""
+    net = Net()
+    both = net.conv("x", 8)
+    parts = net.op("split", both, net.constant([4, 4], np.int64), outputs=2, axis=1)
+    other = net.conv(f"{parts}.1", 4)
+    total = net.op("add", net.op("mul", other, net.op("sigmoid", parts)), parts)
+    program = net.program(net.head(net.op("relu", total)))
+    assert layers(program) == [(other,)]
+    after = without(program, other)
+    assert find_layer(after, both).site == both
+
+
 def test_no_branch_begins_at_another_layer() -> None:
     with pytest.raises(ProgramError, match="no residual branch begins with 'v5'"):
         without(blocks(), "v5")

@@ -17,7 +17,7 @@ from tensmith.ir.ops.elementwise import Elementwise
 from tensmith.ir.part import without_dead
 from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
-from tensmith.rewrite.lossy.weights import weighted_layers
+from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import (
     LEAST_DAMAGE,
     STRUCTURE,
@@ -52,16 +52,19 @@ class Branch:
 
 def branches(program: Program) -> list[Branch]:
     """The residual branches that have layers of their own, in the order of their sums."""
-    sites = {layer.node: layer.site for layer in weighted_layers(program)}
+    sites: dict[Node, list[str]] = {}
+    for stored in stored_weights(program):
+        sites.setdefault(stored.node, []).append(stored.site)
     found: dict[str, Branch] = {}
     for total in program.nodes:
         if not _sums_two(total) or total.outputs[0] in program.outputs:
             continue
         for value, trunk in (total.inputs, total.inputs[::-1]):
             own = _computed_for(program, value, total, trunk)
-            layers = tuple(sites[node] for node in own if node in sites)
+            layers = tuple(site for node in own for site in sites.get(node, ()))
             residual = any(trunk in node.inputs for node in own)
-            if layers and residual and program.type(trunk) == program.type(total.outputs[0]):
+            left, whole = (program.facts[name].type for name in (trunk, total.outputs[0]))
+            if layers and residual and left and left.rank is not None and left == whole:
                 found.setdefault(layers[0], Branch(layers[0], total, trunk, layers))
     return [*found.values()]
 
@@ -77,7 +80,7 @@ def _computed_for(program: Program, value: str, total: Node, trunk: str) -> list
     own, waiting = {total}, [value]
     while waiting:
         node = program.producers.get(name := waiting.pop())
-        if node is None or node in own or name == trunk or name in program.static_values:
+        if node is None or node in own or trunk in node.outputs or name in program.static_values:
             continue
         read = {user for made in node.outputs for user in program.consumers.get(made, ())}
         if read <= own and not any(made in program.outputs for made in node.outputs):
@@ -96,7 +99,8 @@ class BranchPruning(Method):
 
     def extensions(self, plan: Standing, prospect: Prospect) -> Iterable[Form]:
         """The next branch, if the answers hardly change without it."""
-        gone = plan.sites(self.name)
+        taken = plan.sites(self.name)
+        gone = {layer for site in taken for layer in self.removed(prospect.program, site)}
         if plan.ready and not plan.on_line:
             left = (step for step in self._ranked(prospect) if step.site not in gone)
             for step in islice((step for step in left if prospect.lost(step) <= _BORNE), 1):

@@ -40,6 +40,8 @@ from tensmith.rewrite.rule import Step
 
 # What a search takes of a group at a time; what stays is a multiple of what vector kernels like.
 _RATIO = 0.25
+# What a sum of times may be off by.
+_ROUNDING = 1e-9
 # How much of a group goes at most; how many groups are offered at a time, and how many all together: each
 # takes a run of the model on the samples that calibrate.
 _MOST, _OFFERED, _TOGETHER = 0.75, 2, 16
@@ -108,7 +110,7 @@ class ChannelPruning(Method):
             return
         cuts = [cut for group in groups(prospect.program) for cut in self._cuts(group, prospect)]
         cuts.sort(key=lambda cut: -cut.seconds / (cut.lost + LEAST_DAMAGE))
-        gone, whole = self._gone(plan), sum(cut.seconds for cut in cuts) or 1.0
+        gone, whole = self._gone(plan), (sum(cut.seconds for cut in cuts) or 1.0) * (1 - _ROUNDING)
         passed, taken = 0.0, plan
         for cut in cuts:
             before, passed = passed, passed + cut.seconds
