@@ -25,7 +25,7 @@ STRUCTURE, WEIGHTS, NUMBERS, TRAINING = 1, 2, 3, 4
 # chosen by what they cost: at one size, those lose less before training.
 _CHALLENGING_BITS, _CHALLENGING_PRICES = (4, 3, 2), (2, 4, 8)
 # Nats of what shows no damage.
-LEAST_DAMAGE = 1e-6
+_LEAST_DAMAGE = 1e-6
 
 
 @dataclass(frozen=True)
@@ -47,17 +47,20 @@ class Prospect:
     in_bytes: Callable[[], Mapping[str, float]] = dict
     lost: Callable[[Step], float] = lambda _: 0.0
 
-    def worth(self, sites: Iterable[str]) -> float:
-        """The roofline time of some layers for the divergence that changing them risks."""
-        damage, layers = self.divergence(), [*sites]
-        risked = sum(damage.get(site, 0.0) for site in layers)
-        return sum(self.seconds.get(site, 0.0) for site in layers) / (risked + LEAST_DAMAGE)
+    def time(self, sites: Iterable[str]) -> float:
+        """The roofline seconds of some layers."""
+        return sum(self.seconds.get(site, 0.0) for site in sites)
 
     def most_sensitive(self, damage: Mapping[str, float], skipped: int) -> list[str] | None:
         """The layers of most damage for their time: twice as many as are skipped, up to half."""
         ranked = sorted(damage, key=lambda site: (-damage[site] / self.seconds.get(site, 1.0), site))
         count = max(1, 2 * skipped)
         return sorted(ranked[:count]) if count <= len(ranked) // 2 else None
+
+
+def worth(seconds: float, nats: float) -> float:
+    """What is to go first: most time for the least that the answers change by."""
+    return seconds / (nats + _LEAST_DAMAGE)
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,6 @@ def _row(
     stored = array_bytes(program.constants[layer.weight])
     probed = (sensitivity or {}).get(layer.site)
     milliseconds = 1e3 * layer.share
-    after = None if cost is None else _after(cost, outlook, stored)
     known = probed is not None and outlook.bits is not None
     return LayerOutlook(
         layer.site,
@@ -100,10 +99,15 @@ def _row(
         stored,
         round(outlook.bytes),
         None if cost is None else milliseconds * op_seconds(target, cost, threads),
-        None if after is None else milliseconds * op_seconds(target, after, threads) * bool(outlook.macs),
+        None if cost is None else milliseconds * _seconds_after(cost, outlook, stored, target, threads),
         damage(probed.divergence, outlook.bits) if probed and outlook.bits is not None else None,
         ("measured" if outlook.bits == PROBE_BITS else "estimated") if known else None,
     )
+
+
+def _seconds_after(cost: OpCost, outlook: MethodOutlook, stored: int, target: Target, threads: int) -> float:
+    """What the layer takes then: nothing where it goes."""
+    return op_seconds(target, _after(cost, outlook, stored), threads) if outlook.macs else 0.0
 
 
 def _after(cost: OpCost, outlook: MethodOutlook, stored: int) -> OpCost:

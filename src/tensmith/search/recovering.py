@@ -197,12 +197,14 @@ class Recovering:
         until, training = time.monotonic() + seconds, (1 - _LOOKING - _PILOT) * seconds
         lessons = Lessons(self.trials, self.kept)
         step = self._seconds_a_step(lessons)
-        self._challenge(space, time.monotonic() + _LOOKING * seconds)
-        expected = self._expected(lessons, training, step)
-        if expected is None:
-            return True
-        lessons.forget_pilots()
-        left = self._chosen(expected)
+        left = self._under_way()
+        if not left:
+            self._challenge(space, time.monotonic() + _LOOKING * seconds)
+            expected = self._expected(lessons, training, step)
+            if expected is None:
+                return True
+            lessons.forget_pilots()
+            left = self._chosen(expected)
         if not left:
             self.tell("nothing to recover: no plan beyond the drop budget is much smaller or faster")
         planned = rounds(training, len(left), step)
@@ -237,8 +239,8 @@ class Recovering:
                     ahead -= share
                     standing.append((promise(after, self._objective, self._original_bytes), candidate))
             left = [candidate for _, candidate in sorted(standing, key=lambda each: -each[0])]
+        self.trials.checkpoint.note(_EXPECTED, None)  # first, or the next training would take it for its own
         self.trials.checkpoint.note(_CHOSEN, [])
-        self.trials.checkpoint.note(_EXPECTED, None)
         return False
 
     @property
@@ -291,27 +293,25 @@ class Recovering:
         checkpoint.note(_EXPECTED, asdict(expected))
         return expected
 
+    def _under_way(self) -> list[Candidate]:
+        """The plans of a training that was stopped, which goes on with the same ones."""
+        tried = {candidate.plan.key: candidate for candidate in self.trials.tried}
+        plans = map(Plan.from_json, self.trials.checkpoint.fact(_CHOSEN) or [])
+        return [tried.get(plan.key) or self.trials.attempt(plan) for plan in plans]
+
     def _chosen(self, expected: Recovery) -> list[Candidate]:
-        """What is worth training, best first; a training that was stopped goes on with the same plans."""
-        trials = self.trials
-        known = trials.checkpoint.fact(_CHOSEN)
-        if not known:
-            found = promising(trials.tried, self._objective, self._original_bytes, expected)
-            trials.checkpoint.note(_BEFORE, {each.plan.key: self._courses(each.plan) for each in found})
-            trials.checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
-            return found
-        tried = {candidate.plan.key: candidate for candidate in trials.tried}
-        plans = map(Plan.from_json, known)
-        return [tried.get(plan.key) or trials.attempt(plan) for plan in plans]
+        """What is worth training, best first."""
+        checkpoint = self.trials.checkpoint
+        found = promising(self.trials.tried, self._objective, self._original_bytes, expected)
+        checkpoint.note(_BEFORE, {each.plan.key: self._courses(each.plan) for each in found})
+        checkpoint.note(_CHOSEN, [candidate.plan.to_json() for candidate in found])
+        return found
 
     def _challenge(self, space: Space, until: float) -> None:
-        """Tries plans that lose much, next to the most promising ones so far, as long as there is time; none
-        where a training goes on.
+        """Tries plans that lose much, next to the most promising ones so far, as long as there is time.
 
         Plans that lose the same are one here, and what took one out of reach is not tried on another.
         """
-        if self.trials.checkpoint.fact(_CHOSEN):
-            return
         opened, hopeless, hoped = set[Plan](), set[str](), _hoped(self._objective)
         while waiting := [c for c in self.trials.tried if _losing(c.plan) not in opened and _in_reach(c)]:
             best = max(waiting, key=lambda c: promise(c, self._objective, self._original_bytes, hoped))

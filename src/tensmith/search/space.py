@@ -71,10 +71,9 @@ class Space:
     layer_seconds: the target's roofline time of each layer by site; without it (`--no-hardware`) no move
     looks at the device. target: whose integers and halves count; None: integers of 8 bits, no halves.
     sensitivity: of every layer by site, asked for once and late; lost: nats a sample where a step alone acts
-    on the program. equal_forms: exact steps to forms that are
-    tried from the start. cost: what nodes of equal programs are estimated to take. allowed: what lossy
-    methods may do at all: every plan of the space is `fitted` to that. begun: plans that are tried right
-    after those that always are.
+    on the program. equal_forms: exact steps to forms that are tried from the start. cost: what nodes of equal
+    programs are estimated to take. allowed: what lossy methods may do at all: every plan of the space is
+    `fitted` to that. begun: plans that are tried right after those that always are.
     """
 
     program: Program

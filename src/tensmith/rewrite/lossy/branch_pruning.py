@@ -19,7 +19,6 @@ from tensmith.rewrite.calibration import Calibration
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import stored_weights
 from tensmith.rewrite.method import (
-    LEAST_DAMAGE,
     STRUCTURE,
     Form,
     Method,
@@ -28,6 +27,7 @@ from tensmith.rewrite.method import (
     Prospect,
     Standing,
     lossy,
+    worth,
 )
 from tensmith.rewrite.rule import Step
 
@@ -118,11 +118,10 @@ class BranchPruning(Method):
         """The steps, first those that take most roofline time for what they lose."""
         found = branches(prospect.program) if prospect.seconds else []
 
-        def worth(branch: Branch) -> float:
-            seconds = sum(prospect.seconds.get(site, 0.0) for site in branch.layers)
-            return seconds / (prospect.lost(self.step(branch.id)) + LEAST_DAMAGE)
+        def rank(branch: Branch) -> float:
+            return -worth(prospect.time(branch.layers), prospect.lost(self.step(branch.id)))
 
-        return [self.step(branch.id) for branch in sorted(found, key=worth, reverse=True)]
+        return [self.step(branch.id) for branch in sorted(found, key=rank)]
 
     def outlooks(self, prospect: Prospect) -> Mapping[str, MethodOutlook]:
         """Nothing is left of a branch's layers."""

@@ -26,7 +26,6 @@ from tensmith.rewrite.lossy.dependency import ChannelGroup, find_group, groups, 
 from tensmith.rewrite.lossy.parameters import Parameters
 from tensmith.rewrite.lossy.weights import weighted_layers
 from tensmith.rewrite.method import (
-    LEAST_DAMAGE,
     STRUCTURE,
     Form,
     Method,
@@ -35,6 +34,7 @@ from tensmith.rewrite.method import (
     Prospect,
     Standing,
     lossy,
+    worth,
 )
 from tensmith.rewrite.rule import Step
 
@@ -53,11 +53,15 @@ _MULTIPLES = (16, 8, 4, 1)
 
 def _by_worth(prospect: Prospect) -> list[ChannelGroup]:
     """Channel groups, the most roofline time for the least probed divergence first."""
+    damage = prospect.divergence()
 
-    def worth(group: ChannelGroup) -> float:
-        return prospect.worth({use.site for use in (*group.producers, *group.consumers)})
+    def risked(group: ChannelGroup) -> float:
+        return sum(damage.get(site, 0.0) for site in group.sites)
 
-    return sorted(groups(prospect.program), key=lambda group: (-worth(group), group.id))
+    def rank(group: ChannelGroup) -> tuple[float, str]:
+        return -worth(prospect.time(group.sites), risked(group)), group.id
+
+    return sorted(groups(prospect.program), key=rank)
 
 
 class _Cut(NamedTuple):
@@ -109,7 +113,7 @@ class ChannelPruning(Method):
         if not plan.ready:
             return
         cuts = [cut for group in groups(prospect.program) for cut in self._cuts(group, prospect)]
-        cuts.sort(key=lambda cut: -cut.seconds / (cut.lost + LEAST_DAMAGE))
+        cuts.sort(key=lambda cut: -worth(cut.seconds, cut.lost))
         gone, whole = self._gone(plan), (sum(cut.seconds for cut in cuts) or 1.0) * (1 - _ROUNDING)
         passed, taken = 0.0, plan
         for cut in cuts:
@@ -126,8 +130,7 @@ class ChannelPruning(Method):
         """
         if (half := self._narrower(group, _PROBED)) is None:
             return
-        sites = {use.site for use in (*group.producers, *group.consumers)}
-        seconds = sum(prospect.seconds.get(site, 0.0) for site in sites) if prospect.seconds else 1.0
+        seconds = prospect.time(group.sites) if prospect.seconds else 1.0
         lost, before = prospect.lost(half) / _share(group, half) ** 2, 0.0
         for ratio in _CHALLENGING:
             if (step := self._narrower(group, ratio)) and (share := _share(group, step)) > before:
@@ -143,7 +146,7 @@ class ChannelPruning(Method):
         shares: dict[str, float] = {}
         for group in groups(prospect.program):
             if step := self._narrower(group, _RATIO):
-                for site in {use.site for use in (*group.producers, *group.consumers)}:
+                for site in group.sites:
                     shares[site] = shares.get(site, 1.0) * (1 - _share(group, step))
         found = {}
         for layer in weighted_layers(prospect.program):

@@ -47,6 +47,11 @@ class ChannelGroup:
     labels: AxisLabels = field(repr=False)
 
     @property
+    def sites(self) -> set[str]:
+        """The layers that its channels start or end in."""
+        return {use.site for use in (*self.producers, *self.consumers)}
+
+    @property
     def width(self) -> int:
         """How many rows or inputs of a layer a channel is, at the least: of attention, a head's."""
         uses = (*self.producers, *self.consumers)
