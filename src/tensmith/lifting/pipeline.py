@@ -47,7 +47,7 @@ Settle: TypeAlias = Callable[[Sequence[Obligation]], list[Verdict]]
 
 _FORMS, _PROOF = 4.0, 20.0  # seconds of processor time for one function
 _OF_MODULES = ("__builtins__", "__cached__", "__debug__", "__file__", "__path__")
-_LARGEST_SIZE = (1 << 31) - 1
+_SIZE_BITS = 32
 _AT_ONCE = 8  # obligations between two looks at the outcome
 _C_SUFFIXES = {".c", ".h", ".cc", ".cpp", ".cxx", ".hpp", ".hh"}
 
@@ -81,22 +81,27 @@ def _searched(function: Function, seconds: float) -> Summary | None:
 
 
 def _of_bounded_sizes(summary: Summary) -> Summary:
-    """Requires of numbers that windows are as long as, and no array that is there, that they fit 32 bits.
+    """Requires of numbers that windows are as long as, and no array that is there, that their products fit
+    32 bits.
 
     The source leaves out most of such a window, and takes any number; what is written computes with its
     length, and counts up to it.
     """
-    sized = {name for size in summary.sizes for name in size.poly.symbols()}
+    degrees: dict[str, int] = {}
+    for size in summary.sizes:
+        degree = max((sum(power for _, power in monomial) for monomial, _ in size.poly.terms), default=0)
+        degrees |= {name: max(degree, degrees.get(name, 0)) for name in size.poly.symbols()}
     held = {requirement.poly for requirement in summary.requires}
     lengths = [each.poly for each in summary.requires if each.kind == "length" and each.poly is not None]
     found = []
     for name, type_ in summary.function.fields:
-        number = Poly.symbol(name)
-        wide = isinstance(type_, MachineType) and (type_.bits or 64) > 32
-        if wide and name in sized and number not in lengths:
-            found.append(Poly.of(_LARGEST_SIZE) - number)
+        number, degree = Poly.symbol(name), degrees.get(name, 1)
+        wide = isinstance(type_, MachineType) and (type_.bits or 64) > _SIZE_BITS // degree
+        if wide and name in degrees and number not in lengths:
+            largest = int(((1 << _SIZE_BITS - 1) - 1) ** (1 / degree))
+            found.append(Poly.of(largest) - number)
             if number not in held:
-                found.append(number + _LARGEST_SIZE)
+                found.append(number + largest)
     bounds = (Requirement("at_least", at_least_text(poly), poly) for poly in found)
     return replace(summary, requires=(*summary.requires, *bounds))
 

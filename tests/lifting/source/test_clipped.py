@@ -103,6 +103,7 @@ def test_no_window_of_the_idioms_is_left_clipped(file: str) -> None:
         ("clipped.py", "next_k", ["k <= 2147483647", "k >= 0"]),
         ("clipped.py", "how_many_within", ["k <= 2147483647", "k >= -2147483647"]),
         ("clipped.py", "within_k", ["k <= 2147483647", "k >= -2147483647"]),
+        ("clipped.py", "next_of_boxes", [f"{n} {sign}1290" for n in "abc" for sign in ("<= ", ">= -")]),
     ],
 )
 def test_no_more_is_asked_than_the_source_reads(file: str, name: str, wanted: list[str]) -> None:

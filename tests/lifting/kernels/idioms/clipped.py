@@ -119,3 +119,11 @@ def how_many_within(x: list[int], k: int):
         for _j in range(max(0, i - k), min(n, i + k + 1)):
             y[i] += 1
     return y
+
+
+def next_of_boxes(x: list[int], a: int, b: int, c: int):
+    y = [0] * len(x)
+    for i in range(len(x)):
+        for j in range(i, min(len(x), i + a * b * c)):
+            y[i] += x[j]
+    return y
